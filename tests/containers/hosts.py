@@ -16,6 +16,9 @@ PORTS = range(20_000, 32_000)
 BANNER_DEADLINE_S = 60.0
 BANNER_PAUSE_S = 0.05
 
+# Containers that a test froze or ended and that nobody has looked after since.
+_hurt: set[str] = set()
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -55,11 +58,12 @@ class Host:
 
     def restart(self) -> None:
         """End every process on the host at once and start it again; on return it answers."""
-        _docker("restart", "--time", "0", self.container)
+        _docker("restart", "-t", "0", self.container)
         wait_for_banner(self.port)
 
     def kill(self) -> None:
         """End every process on the host at once, as a power cut would; open connections are closed."""
+        _hurt.add(self.container)
         _docker("kill", self.container)
 
     def start(self) -> None:
@@ -69,6 +73,7 @@ class Host:
 
     def pause(self) -> None:
         """Freeze every process on the host. Connections stay open and silent."""
+        _hurt.add(self.container)
         _docker("pause", self.container)
 
     def unpause(self) -> None:
@@ -88,14 +93,17 @@ class Host:
         return _docker("inspect", "--format", "{{.State.Status}}", self.container).decode().strip()
 
     def revive(self) -> None:
-        """Whatever a test did to it: on return the host runs and answers."""
+        """After `kill` or `pause`, undone or not: on return the host runs and answers."""
+        if self.container not in _hurt:
+            return
         match self.state():
             case "running":
-                return
+                pass
             case "paused":
                 self.unpause()
             case _:
                 self.start()
+        _hurt.discard(self.container)
 
 
 def free_port() -> int:
@@ -125,7 +133,7 @@ def wait_for_banner(port: int) -> None:
 def _speaks_ssh(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-            return connection.recv(4, socket.MSG_WAITALL) == b"SSH-"
+            return connection.recv(4) == b"SSH-"
     except OSError:
         return False
 
@@ -133,11 +141,7 @@ def _speaks_ssh(port: int) -> bool:
 def _docker(*arguments: str, stdin: bytes = b"") -> bytes:
     done = subprocess.run(["docker", *arguments], input=stdin, capture_output=True, check=False)
     if done.returncode:
-        done.check_returncode() if not done.stderr else _fail(done)
+        error = subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
+        error.add_note(done.stderr.decode(errors="replace"))
+        raise error
     return done.stdout
-
-
-def _fail(done: subprocess.CompletedProcess[bytes]) -> None:
-    error = subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
-    error.add_note(done.stderr.decode(errors="replace"))
-    raise error

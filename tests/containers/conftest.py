@@ -1,0 +1,153 @@
+"""The hosts of docker/ as fixtures: started once a session, reached with a key made for that session.
+
+Everything in this folder is marked `docker`. Without an engine its tests are skipped, which CI counts as a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+
+from tests.containers.hosts import Host, free_port, wait_for_banner
+
+HERE = Path(__file__).parent
+COMPOSE_FILE = HERE.parents[1] / "docker" / "compose.yml"
+ACCOUNTS = {"ops": "/home/ops", "root": "/root"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.docker)
+
+
+def _succeeds(*argv: str) -> bool:
+    try:
+        return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> None:
+    """Skips where no engine answers."""
+    if not _succeeds("docker", "version"):
+        pytest.skip("no Docker engine answers; docker/up starts one or says what is missing")
+
+
+@pytest.fixture(scope="session")
+def host_ports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """The published port of each service. Ours, since one that Docker chooses changes at every restart."""
+    return {"debian": free_port(), "busybox": free_port()}
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command(
+    docker_engine: None, host_ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    names = tmp_path_factory.mktemp("compose") / "ports.env"
+    names.write_text("".join(f"HARNESS_TEST_{name.upper()}_PORT={port}\n" for name, port in host_ports.items()))
+    program = "docker compose" if _succeeds("docker", "compose", "version") else "docker-compose"
+    return f"{program} --env-file {names}"
+
+
+@pytest.fixture(scope="session")
+def docker_compose_file() -> str:
+    return str(COMPOSE_FILE)
+
+
+@pytest.fixture(scope="session")
+def docker_compose_project_name() -> str:
+    return f"harness-tests-{os.getpid()}"
+
+
+@pytest.fixture(scope="session")
+def docker_setup() -> list[str]:
+    return ["up --build --detach"]
+
+
+@pytest.fixture(scope="session")
+def docker_cleanup() -> list[str]:
+    return ["down --volumes --timeout 0"]
+
+
+@pytest.fixture(scope="session")
+def user_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private key made now, 0600, with its public half beside it (`.pub`)."""
+    file = tmp_path_factory.mktemp("keys") / "id_ed25519"
+    key = asyncssh.generate_private_key("ssh-ed25519", comment="ssh-harness tests")
+    file.touch(mode=0o600)
+    key.write_private_key(str(file))
+    key.write_public_key(f"{file}.pub")
+    return file
+
+
+@pytest.fixture(scope="session")
+def _hosts() -> list[Host]:
+    return []
+
+
+@pytest.fixture(scope="session")
+def debian_host(
+    docker_services: Any,
+    host_ports: dict[str, int],
+    docker_compose_project_name: str,
+    user_key: Path,
+    _hosts: list[Host],
+) -> Iterator[Host]:
+    """OpenSSH on Debian with its default configuration; `ops` has bash as login shell."""
+    host_key = ["cat", "/etc/ssh/ssh_host_ed25519_key.pub"]
+    yield from _open(docker_compose_project_name, "debian", host_ports, user_key, host_key, _hosts)
+
+
+@pytest.fixture(scope="session")
+def busybox_host(
+    docker_services: Any,
+    host_ports: dict[str, int],
+    docker_compose_project_name: str,
+    user_key: Path,
+    _hosts: list[Host],
+) -> Iterator[Host]:
+    """Dropbear with one static busybox and nothing else."""
+    host_key = ["/sbin/dropbearkey", "-y", "-f", "/etc/dropbear/dropbear_ed25519_host_key"]
+    yield from _open(docker_compose_project_name, "busybox", host_ports, user_key, host_key, _hosts)
+
+
+def _open(
+    project: str, name: str, ports: dict[str, int], key_file: Path, host_key: list[str], hosts: list[Host]
+) -> Iterator[Host]:
+    listed = subprocess.run(
+        ["docker", "ps", "--quiet", "--filter", f"label=com.docker.compose.project={project}",
+         "--filter", f"label=com.docker.compose.service={name}"],
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    known_hosts = key_file.parent / f"known_hosts_{name}"
+    host = Host(name, ports[name], "ops", key_file, known_hosts, listed.stdout.strip())
+    wait_for_banner(host.port)
+    key = next(line for line in host.exec(host_key).decode().splitlines() if line.startswith("ssh-ed25519"))
+    known_hosts.write_text(f"[127.0.0.1]:{host.port} {' '.join(key.split()[:2])}\n")
+    _admit(host, Path(f"{key_file}.pub").read_bytes())
+    hosts.append(host)
+    yield host
+    host.revive()
+
+
+def _admit(host: Host, public_key: bytes) -> None:
+    for account, home in ACCOUNTS.items():
+        host.exec(["mkdir", "-p", f"{home}/.ssh"], user=account)
+        host.exec(["chmod", "0700", f"{home}/.ssh"], user=account)
+        host.write(f"{home}/.ssh/authorized_keys", public_key, user=account)
+
+
+@pytest.fixture(autouse=True)
+def _left_running(_hosts: list[Host]) -> Iterator[None]:
+    """A test may kill or freeze a host; the next one finds it alive."""
+    yield
+    for host in _hosts:
+        host.revive()
