@@ -52,7 +52,9 @@ def docker_compose_command(
     docker_engine: None, host_ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     names = tmp_path_factory.mktemp("compose") / "ports.env"
-    names.write_text("".join(f"HARNESS_TEST_{name.upper()}_PORT={port}\n" for name, port in host_ports.items()))
+    names.write_text(
+        "".join(f"HARNESS_TEST_{name.upper()}_PORT={port}\n" for name, port in host_ports.items())
+    )
     program = "docker compose" if _succeeds("docker", "compose", "version") else "docker-compose"
     return f"{program} --env-file {names}"
 

@@ -30,7 +30,9 @@ def host(request: pytest.FixtureRequest) -> Host:
 
 
 @pytest.mark.parametrize("account", ["ops", "root"])
-async def test_both_accounts_log_in_with_the_key_and_a_strict_known_hosts_file(host: Host, account: str) -> None:
+async def test_both_accounts_log_in_with_the_key_and_a_strict_known_hosts_file(
+    host: Host, account: str
+) -> None:
     host = host.as_user(account)
     seen = await over_ssh(host, 'id -un; echo "$HOME"; touch "$HOME/writable" && echo writable')
     assert seen.decode().split() == [account, host.home, "writable"]
@@ -64,7 +66,12 @@ def test_a_host_that_a_test_left_down_is_revived(host: Host, leave: str) -> None
 
 def test_the_busybox_host_has_nothing_but_busybox_and_dropbear(busybox_host: Host) -> None:
     programs = busybox_host.exec(["find", "/", "-xdev", "-type", "f", "-perm", "-100", "!", "-name", "*.so*"])
-    assert set(programs.decode().split()) == {"/.dockerenv", "/bin/busybox", "/sbin/dropbear", "/sbin/dropbearkey"}
+    assert set(programs.decode().split()) == {
+        "/.dockerenv",
+        "/bin/busybox",
+        "/sbin/dropbear",
+        "/sbin/dropbearkey",
+    }
 
 
 def test_the_busybox_host_has_no_better_shell_and_no_sftp(busybox_host: Host) -> None:
