@@ -62,6 +62,21 @@ class CallReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpTerms:
+    """What the contract says of an HTTP target: keys honoured (for `key_window_us` from the first attempt), how an outcome can be asked for.
+
+    `server_condition`: the request carries a condition that the server enforces. `unclear`: statuses that do not tell whether it happened.
+    """
+
+    keys: bool
+    key_window_us: int
+    lookup: bool
+    in_progress_409: bool
+    server_condition: bool
+    unclear: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """One external action, accepted once.
 
@@ -102,6 +117,7 @@ class Accepted:
     span: str = ""
     edge: str = "external_action"
     ephemeral: bool = False
+    http: HttpTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)

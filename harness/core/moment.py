@@ -46,3 +46,10 @@ def passed(deadline_after: float, then: Moment, now: Moment) -> bool:
     """Whether `deadline_after` seconds have passed since `then`; an unknown age has passed."""
     known = age(then, now)
     return known is None or known >= deadline_after
+
+
+def earlier(one: Moment, other: Moment) -> bool:
+    """Whether `one` is before `other`: by time since boot within one boot, else by the wall clock."""
+    if one.boot == other.boot:
+        return one.up_us < other.up_us
+    return one.wall_us < other.wall_us
