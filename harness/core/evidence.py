@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from harness.core.markers import FenceRecord, FinishRecord
+from harness.core.markers import EndedRecord, FenceRecord, FinishRecord, StartRecord
 from harness.core.moment import Moment, earlier
 from harness.core.reports import (
     Blocked,
@@ -25,7 +25,9 @@ from harness.core.state import Record
 class Evidence(Enum):
     """The rows, in the words of the documentation."""
 
-    HOPELESS = "nothing left, and trying again cannot help (name, host key, authentication, policy, store unusable)"
+    HOPELESS = (
+        "nothing left, and trying again cannot help (name, host key, authentication, policy, store unusable)"
+    )
     NOTHING_LEFT = "nothing left (proven for every attempt)"
     REFUSED = "refused before the gate by every exec request that left"
     UNASKED = "SSH: something left, and nobody has asked the store since"
@@ -62,7 +64,11 @@ def classify(record: Record, since: Moment) -> Evidence:
     if record.accepted.channel == "http":
         return _http(record, reports)
     if not record.accepted.marked:
-        return Evidence.UNMARKED_EXITED if any(isinstance(r, Exited) for r in left) else Evidence.UNMARKED_UNKNOWN
+        return (
+            Evidence.UNMARKED_EXITED
+            if any(isinstance(r, Exited) for r in left)
+            else Evidence.UNMARKED_UNKNOWN
+        )
     if all(_did_not_start(report) for report in left):
         return Evidence.REFUSED
     return _marked(record, since)
@@ -90,7 +96,9 @@ def _marked(record: Record, since: Moment) -> Evidence:
         return Evidence.UNASKED if earlier(record.missed_at, since) else Evidence.UNREACHABLE
     if record.evidence is None or record.evidence_at is None:
         return Evidence.UNASKED
-    row = Evidence.UNREACHABLE if isinstance(record.evidence, OtherStore) else _marker(record, record.evidence)
+    row = (
+        Evidence.UNREACHABLE if isinstance(record.evidence, OtherStore) else _marker(record, record.evidence)
+    )
     final = row in (Evidence.FINISHED, Evidence.VERIFY_DOUBT, Evidence.FENCED)
     if not final and earlier(record.evidence_at, since):
         return Evidence.UNASKED
@@ -124,13 +132,15 @@ def _marker(record: Record, report: MarkerReport) -> Evidence:
             return Evidence.DOUBT
 
 
-def _ours(record: Record, marker: object) -> bool:
+def _ours(record: Record, marker: StartRecord | FenceRecord | EndedRecord | FinishRecord | None) -> bool:
     """Execution, store and dispatch token are those of one of our planned attempts."""
     peer = record.first_peer
     if peer is None or marker is None:
         return False
-    same = getattr(marker, "execution", None) == record.execution and getattr(marker, "store", None) == peer.store_id
-    return same and getattr(marker, "token", None) in record.tokens
+    return (marker.execution, marker.store) == (
+        record.execution,
+        peer.store_id,
+    ) and marker.token in record.tokens
 
 
 def _fenced(record: Record, report: MarkerReport) -> Evidence:
@@ -166,7 +176,11 @@ def _http(record: Record, reports: tuple[DispatchReport | None, ...]) -> Evidenc
         return Evidence.HTTP_MAYBE
     if last.status == 409 and terms is not None and terms.keys and terms.in_progress_409:
         return Evidence.HTTP_IN_PROGRESS
-    if last.status in _CONFLICT and not last.replayed and any(_may_have_arrived(r, unclear) for r in reports[:-1]):
+    if (
+        last.status in _CONFLICT
+        and not last.replayed
+        and any(_may_have_arrived(r, unclear) for r in reports[:-1])
+    ):
         return Evidence.HTTP_RESEND_CONFLICT
     if last.status == 202 and terms is not None and terms.lookup:
         return Evidence.HTTP_LATER
@@ -174,6 +188,8 @@ def _http(record: Record, reports: tuple[DispatchReport | None, ...]) -> Evidenc
 
 
 def _may_have_arrived(report: DispatchReport | None, unclear: frozenset[int]) -> bool:
-    return report is None or isinstance(report, Lost) or (isinstance(report, Response) and report.status in unclear)
-
-
+    return (
+        report is None
+        or isinstance(report, Lost)
+        or (isinstance(report, Response) and report.status in unclear)
+    )

@@ -139,8 +139,8 @@ class Record:
     """All that the journal knows of one execution.
 
     `evidence` is the newest answer about the execution since its newest dispatch, None if nobody was asked since; `evidence_at` its time.
-    `misses` counts contacts that failed since the last answer; `missed` is the newest of them. `check` answers the `unless` question, reset by
-    every dispatch. `settled` is the outcome in force (a person's answer is turned into one). `faults` lists what the history should not have.
+    `misses` counts contacts that failed since the last answer; `missed` is the newest of them. `check` answers the `unless` question or the
+    HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed. `settled` is the outcome in force (a person's answer is turned into one). `faults` lists what the history should not have.
     """
 
     execution: ExecutionId
@@ -153,6 +153,8 @@ class Record:
     evidence: MarkerReport | OtherStore | None = None
     evidence_at: Moment | None = None
     check: CheckAnswer | None = None
+    check_at: Moment | None = None
+    observed_at: Moment | None = None
     misses: int = 0
     missed: Unreachable | None = None
     missed_at: Moment | None = None
@@ -311,7 +313,7 @@ def _observed(record: Record, body: AttemptObserved, at: Moment) -> tuple[Record
         return replace(
             record, faults=(*record.faults, f"attempt {body.number} observed, never planned")
         ), None
-    changed = replace(record, attempts=attempts, evidence=None, evidence_at=None)
+    changed = replace(record, attempts=attempts, evidence=None, evidence_at=None, observed_at=at)
     match report:
         case Finished():
             marker = _as_marker(changed, report)
@@ -348,7 +350,7 @@ def _probed(record: Record, body: ProbeObserved, at: Moment) -> tuple[Record, Tr
     """What a store, or the `unless` question, answered."""
     report = body.report
     if isinstance(report, CheckAnswer):
-        return replace(record, check=report), Trigger.OBSERVE
+        return replace(record, check=report, check_at=at), Trigger.OBSERVE
     if isinstance(report, Unreachable):
         return _missed(record, report, at), Trigger.OBSERVE
     changed = replace(record, evidence=report, evidence_at=at, misses=0, missed=None, missed_at=None)

@@ -1,0 +1,216 @@
+"""Decisions: what recovery can decide, who asks, and the case of one record as the cells of the table see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from harness.core.contract import ReplayClass
+from harness.core.events import Outcome, Settled
+from harness.core.evidence import Evidence
+from harness.core.moment import MICROSECONDS, Moment, age, earlier, passed
+from harness.core.reports import MarkerReport, OtherStore, Refused, Response
+from harness.core.state import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Who asks. `waiting`: a caller waits for the end now, until `deadline` (None: as long as it takes).
+
+    `since` is when this asking began: answers older than it are asked anew where they can have changed. `newer` says whether something later
+    with equal resource fields was dispatched (None: not known, taken as yes). `fetch`: the caller wants the outputs, too.
+    """
+
+    now: Moment
+    waiting: bool
+    since: Moment
+    deadline: Moment | None = None
+    newer: bool | None = None
+    fetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Deliver: the next attempt of this execution (the same ID, the same key)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask the store about the markers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Read the outputs from where our copy ends; `wait`: until the execution ends."""
+
+    wait: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Take the gate, so that no late dispatch can start."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """Settle this one as unknown and run a new, linked execution; `named`: it names this one to the host as `after`."""
+
+    why: str
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Ask the `unless` question on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Ask the HTTP target about the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do for this many seconds, or until something new is known."""
+
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Stop driving now. The execution stays unresolved and open for a later recovery; `running`: it is known to run."""
+
+    why: str
+    running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Append this outcome."""
+
+    settled: Settled
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Ask a person. `answers` are the outcomes that may be given."""
+
+    question: str
+    evidence: str
+    answers: tuple[str, ...] = ("succeeded", "failed", "not_started")
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """What was settled is contradicted by evidence."""
+
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Settled, or waiting for a person: there is nothing to do here."""
+
+
+Decision = (
+    Send | Probe | Follow | Fence | FollowUp | Check | Lookup | Wait | Leave | Settle | Review | Reopen | Done
+)
+
+BACK_OFF_FIRST: Final = 0.2
+BACK_OFF_MOST: Final = 10.0
+WATCH_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 2.0
+KEY_WINDOW_USED: Final = 0.9
+
+
+def back_off(misses: int) -> float:
+    """Seconds to wait after that many failed contacts in a row (the loop adds jitter)."""
+    return min(BACK_OFF_MOST, BACK_OFF_FIRST * 2.0 ** min(max(misses - 1, 0), 16))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One record as the cells see it."""
+
+    record: Record
+    ask: Ask
+    evidence: Evidence
+
+    @property
+    def read_only(self) -> bool:
+        return self.record.accepted.replay_class is ReplayClass.READ_ONLY
+
+    @property
+    def waiting(self) -> bool:
+        """A caller waits, and its deadline has not come."""
+        if not self.ask.waiting:
+            return False
+        return self.ask.deadline is None or earlier(self.ask.now, self.ask.deadline)
+
+    @property
+    def expired(self) -> bool:
+        """The deadline of the newest attempt, else of the acceptance, has passed."""
+        attempts = self.record.attempts
+        then = attempts[-1].planned_at if attempts else self.record.accepted_at
+        limit = attempts[-1].deadline_us if attempts else self.record.accepted.deadline_us
+        return passed(limit / MICROSECONDS, then, self.ask.now)
+
+    @property
+    def wanted(self) -> bool:
+        """Footnote ²."""
+        alone = bool(self.record.accepted.resource_fields) and self.ask.newer is False
+        return not self.expired and (self.waiting or alone)
+
+    @property
+    def may_resend(self) -> bool:
+        """Below the resend limit, and no dispatch of this execution was refused by the host."""
+        refused = any(isinstance(attempt.report, Refused) for attempt in self.record.attempts)
+        return not refused and len(self.record.attempts) < self.record.accepted.resend_limit
+
+    @property
+    def pause(self) -> float:
+        """Seconds that are left of the back-off after the newest failed contact; 0 when it is over."""
+        if self.record.misses == 0 or self.record.missed_at is None:
+            return 0.0
+        gone = age(self.record.missed_at, self.ask.now)
+        return 0.0 if gone is None else max(0.0, back_off(self.record.misses) - gone)
+
+    @property
+    def missed_now(self) -> bool:
+        """A contact failed since this asking began."""
+        at = self.record.missed_at
+        return self.record.misses > 0 and at is not None and not earlier(at, self.ask.since)
+
+
+def settle(outcome: Outcome, reason: str, evidence: str) -> Settle:
+    return Settle(Settled(outcome, reason, evidence))
+
+
+def review(case: Case, question: str) -> Decision:
+    """A person, except for a read-only action or a host whose loss is nobody's question: those settle as unknown."""
+    text = describe(case.record)
+    if case.read_only or (
+        case.record.accepted.ephemeral and case.evidence in (Evidence.DOUBT, Evidence.UNREACHABLE)
+    ):
+        return settle(Outcome.UNKNOWN, "unknown", text)
+    return Review(question, text)
+
+
+def describe(record: Record) -> str:
+    """The evidence in one line, for a person."""
+    left = len(record.attempts)
+    parts = [f"{left} attempt{'s' if left != 1 else ''}"]
+    if isinstance(record.evidence, MarkerReport):
+        proven = "" if record.evidence.proven else " (without our witness)"
+        parts.append(f"the store says {record.evidence.state.value}{proven}")
+    if isinstance(record.evidence, OtherStore):
+        parts.append("another store answered")
+    if record.misses > 0 and record.missed is not None:
+        parts.append(f"last contact failed: {record.missed.reason}")
+    newest = record.attempts[-1].report if record.attempts else None
+    if isinstance(newest, Response):
+        parts.append(f"HTTP status {newest.status}")
+    return ", ".join(parts)
