@@ -140,7 +140,8 @@ class Record:
 
     `evidence` is the newest answer about the execution since its newest dispatch, None if nobody was asked since; `evidence_at` its time.
     `misses` counts contacts that failed since the last answer; `missed` is the newest of them. `check` answers the `unless` question or the
-    HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed. `settled` is the outcome in force (a person's answer is turned into one). `faults` lists what the history should not have.
+    HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed. `settled` is the outcome in force (a
+    person's answer is turned into one). `faults` lists what the history should not have.
     """
 
     execution: ExecutionId
