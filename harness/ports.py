@@ -104,12 +104,19 @@ class Journal(Protocol):
     """The append-only event log. Every write is durable (file and directory entry) when the method returns."""
 
     async def accept(
-        self, opening: Sequence[Event], execution: ExecutionId, accepted: Event, associate: Callable[[Priors], Association]
+        self,
+        opening: Sequence[Event],
+        execution: ExecutionId,
+        accepted: Event,
+        associate: Callable[[Priors], Association],
+        again: ExecutionId | None = None,
     ) -> Association:
         """Appends `opening` and then, in the same transaction, what `associate` decides on the priors that share key, fingerprint or effect.
 
-        `accepted.body` is an `Accepted`. On `Create` the event is appended (with `after` set as the association says) and the run owns
-        `execution` with epoch 1; else nothing of it is appended. May be called twice: the second call is a second call. Raises JournalError.
+        `again` asks for that execution as `Priors.again` and for those accepted with `after` naming it as `Priors.followers`.
+        `accepted.body` is an `Accepted`. On `Create` the event is appended (its `after`, `after_witness`, `after_finished` filled from the
+        association: `after_witness` is the witness of the prior's first peer) and the run owns `execution` with epoch 1; else nothing of it is
+        appended. May be called twice: the second call is a second call. Raises JournalError.
         """
         ...
 

@@ -71,7 +71,7 @@ Association = Create | Attach | KeyConflict | Twin
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The call that is being accepted. `agent`: its principal is an agent, which gets the stricter rules. `again`: a deliberate repeat of that one."""
+    """The call that is being accepted. `agent`: its principal is one, which gets the stricter rules. `again`: a deliberate repeat of that one."""
 
     accepted: Accepted
     run: RunId
