@@ -37,7 +37,7 @@ def first_send(case: Case, wanted: bool) -> Decision:
     """Nothing left: send if somebody wants it, after the back-off; else it is proven not started."""
     if case.record.cancel is not None:
         return settle(Outcome.NOT_STARTED, "cancelled", "cancelled before anything was sent")
-    if not wanted or len(case.record.attempts) >= case.record.accepted.resend_limit:
+    if not wanted or case.gave_up or len(case.record.attempts) >= case.record.accepted.resend_limit:
         reason = case.record.missed.reason if case.record.missed is not None else "not-wanted"
         return settle(Outcome.NOT_STARTED, reason, "nothing was sent")
     if case.pause > 0:
@@ -201,7 +201,7 @@ def keep_trying(case: Case) -> Decision:
     """Nobody answered, or somebody else did: back off, ask again; then leave it open, and at the contract's deadline ask a person."""
     missed = case.record.missed
     hopeless = case.record.misses > 0 and missed is not None and missed.permanent
-    if case.waiting and not hopeless:
+    if case.waiting and not hopeless and not case.gave_up:
         return ask_again(case)
     if case.expired:
         return review(case, "The host did not answer until the deadline. What happened?")

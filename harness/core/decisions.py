@@ -18,7 +18,8 @@ class Ask:
     """Who asks. `waiting`: a caller waits for the end now, until `deadline` (None: as long as it takes).
 
     `since` is when this asking began: answers older than it are asked anew where they can have changed. `newer` says whether something later
-    with equal resource fields was dispatched (None: not known, taken as yes). `fetch`: the caller wants the outputs, too.
+    with equal resource fields was dispatched (None: not known, taken as yes). `fetch`: the caller wants the outputs, too. `reconnect`: seconds for which a
+    lost host is tried again (before anything was sent: at most `FIRST_CONTACT_SECONDS`).
     """
 
     now: Moment
@@ -27,6 +28,7 @@ class Ask:
     deadline: Moment | None = None
     newer: bool | None = None
     fetch: bool = False
+    reconnect: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ Decision = (
 )
 
 BACK_OFF_FIRST: Final = 0.2
+FIRST_CONTACT_SECONDS: Final = 15.0
 BACK_OFF_MOST: Final = 10.0
 WATCH_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 2.0
@@ -177,6 +180,15 @@ class Case:
             return 0.0
         gone = age(self.record.missed_at, self.ask.now)
         return 0.0 if gone is None else max(0.0, back_off(self.record.misses) - gone)
+
+    @property
+    def gave_up(self) -> bool:
+        """The host has not been reached for as long as the caller wants to try."""
+        record = self.record
+        if record.misses == 0 or record.missing_since is None or earlier(record.missing_since, self.ask.since):
+            return False
+        limit = self.ask.reconnect if record.attempts else min(self.ask.reconnect, FIRST_CONTACT_SECONDS)
+        return passed(limit, record.missing_since, self.ask.now)
 
     @property
     def missed_now(self) -> bool:

@@ -139,7 +139,8 @@ class Record:
     """All that the journal knows of one execution.
 
     `evidence` is the newest answer about the execution since its newest dispatch, None if nobody was asked since; `evidence_at` its time.
-    `misses` counts contacts that failed since the last answer; `missed` is the newest of them. `check` answers the `unless` question or the
+    `misses` counts contacts that failed since the last answer; `missed` is the newest of them, `missing_since`
+    the time of the first. `check` answers the `unless` question or the
     HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed. `settled` is the outcome in force (a
     person's answer is turned into one). `faults` lists what the history should not have.
     """
@@ -159,6 +160,7 @@ class Record:
     misses: int = 0
     missed: Unreachable | None = None
     missed_at: Moment | None = None
+    missing_since: Moment | None = None
     start_seen: bool = False
     contact: Contacted | None = None
     approval_digest: str | None = None
@@ -364,7 +366,8 @@ def _probed(record: Record, body: ProbeObserved, at: Moment) -> tuple[Record, Tr
 
 def _missed(record: Record, report: Unreachable, at: Moment) -> Record:
     """A contact that failed: the answer that we had stays known, and is older now."""
-    return replace(record, misses=record.misses + 1, missed=report, missed_at=at)
+    since = record.missing_since if record.misses > 0 else at
+    return replace(record, misses=record.misses + 1, missed=report, missed_at=at, missing_since=since)
 
 
 def _contacted(record: Record, body: ContactObserved, at: Moment) -> Record:
