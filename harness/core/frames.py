@@ -1,0 +1,369 @@
+"""Frames: how the wrapper's replies are cut out of the bytes of a channel (`remote/README.md` section 5). No I/O, any split of the bytes.
+
+`StreamReader` is for the verbs that carry a command's output (run, follow, check), `AnswerReader` for those that answer in lines. Everything that
+comes in is hostile: nothing here raises, keeps more than a bounded number of bytes, or believes a frame without our nonce.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.core.markers import MAX_LINE, EndedRecord, FinishRecord, parse_pairs, parse_record
+from harness.core.reports import MarkerState
+from harness.core.text import host_text
+
+WORD: Final = re.compile("[a-z0-9][a-z0-9_.+-]{0,63}")
+_BEGIN: Final = re.compile(rb"begin ([a-z-]{1,32})")
+_CLOSING: Final = re.compile(rb"answer ([0-9]{1,9}) end")
+_MAX_FRAME: Final = 200
+_MAX_NOISE: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The wrapper spoke: `started`, `following` or `answer`. Told once, for whichever stream shows it first."""
+
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Bytes of the command: of its stderr if `err`, else of its stdout."""
+
+    err: bool
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StateTrailer:
+    """`state`, `taken` or `after` (the `kind`), with the state of the execution that is meant."""
+
+    kind: str
+    state: MarkerState
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTrailer:
+    """`closed` is False for `refused` (before the gate), True for `not-started` (the gate was won and closed without running)."""
+
+    reason: str
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChangedTrailer:
+    """Not the expected store, or our witness is gone; nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTrailer:
+    """The exit status, 0-255, of a question's command."""
+
+    status: int
+
+
+Trailer = FinishRecord | EndedRecord | StateTrailer | RefusedTrailer | StoreChangedTrailer | CheckTrailer
+
+
+def _trailer(line: bytes) -> Trailer | None:
+    """`KIND key=value ... end\\n` as a trailer, None where it is none."""
+    kind, _, rest = line.partition(b" ")
+    if kind in (b"finish", b"ended"):
+        record = parse_record(b"1 " + line)
+        return record if isinstance(record, FinishRecord | EndedRecord) else None
+    if not rest.endswith(b"end\n") or not line[:-1].isascii():
+        return None
+    pairs = parse_pairs(rest[:-4].decode("ascii").split())
+    return None if pairs is None else _plain_trailer(kind, pairs)
+
+
+def _plain_trailer(kind: bytes, pairs: dict[str, str]) -> Trailer | None:
+    match kind:
+        case b"state" | b"taken" | b"after":
+            state = state_of(pairs.get("state", ""))
+            return None if state is None else StateTrailer(kind.decode("ascii"), state)
+        case b"refused" | b"not-started":
+            reason = pairs.get("reason", "")
+            return RefusedTrailer(reason, kind == b"not-started") if WORD.fullmatch(reason) else None
+        case b"store-changed":
+            return StoreChangedTrailer()
+        case b"check":
+            status = pairs.get("status", "")
+            return (
+                CheckTrailer(int(status))
+                if re.fullmatch("[0-9]{1,3}", status) and int(status) < 256
+                else None
+            )
+        case _:
+            return None
+
+
+def state_of(word: str) -> MarkerState | None:
+    """The state with this name, None where there is none."""
+    return _STATES.get(word)
+
+
+_STATES: Final = {state.value: state for state in MarkerState}
+
+
+class _Opening:
+    """The beginning of one stream: drops noise until our begin frame, keeps a piece of it for a person."""
+
+    def __init__(self, nonce: str) -> None:
+        self._mark = b"\n@" + nonce.encode("ascii") + b" "
+        self._held = bytearray()
+        self.noise = bytearray()
+        self.noise_size = 0
+        self.word: str | None = None
+        self.missing = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What follows the begin frame: everything once it was seen, nothing before."""
+        if self.word is not None:
+            return data
+        self._held += data
+        while True:
+            at = self._held.find(self._mark)
+            if at < 0:
+                self._drop(max(0, len(self._held) - len(self._mark) + 1))
+                return b""
+            self._drop(at)
+            rest = self._frame()
+            if rest is not None:
+                return rest
+
+    def _frame(self) -> bytes | None:
+        """Reads the line at the mark: bytes after the begin frame, b"" if more has to come, None if it was noise."""
+        head = len(self._mark)
+        stop = self._held.find(b"\n", head)
+        if stop < 0 and len(self._held) <= _MAX_FRAME:
+            return b""
+        line = bytes(self._held[head : max(stop, head)])
+        found = _BEGIN.fullmatch(line)
+        if found is None:
+            self.missing = self.missing or line == b"missing"
+            self._drop(1)
+            return None
+        rest = bytes(self._held[stop + 1 :])
+        self.word = found[1].decode("ascii")
+        self._held.clear()
+        return rest
+
+    def _drop(self, size: int) -> None:
+        self.noise_size += size
+        self.noise += self._held[: min(size, _MAX_NOISE - len(self.noise))]
+        del self._held[:size]
+
+    def end(self) -> None:
+        self._drop(len(self._held))
+
+
+class _Closing:
+    """The end of stderr: lets bytes through, but holds back whatever could still be the trailer."""
+
+    def __init__(self, nonce: str) -> None:
+        self._mark = b"\n@" + nonce.encode("ascii") + b" "
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes that are certainly the command's."""
+        held = self._held + data
+        at = 0
+        while True:
+            at = held.find(self._mark, at)
+            if at < 0:
+                keep = self._partial(held)
+                break
+            if self._open(held, at):
+                keep = len(held) - at
+                break
+            at += 1
+        self._held = held[len(held) - keep :]
+        return held[: len(held) - keep]
+
+    def _open(self, held: bytes, at: int) -> bool:
+        """Whether the line at `at` may be the trailer: not ended and not too long, or ended by the very last byte."""
+        stop = held.find(b"\n", at + 1, at + 1 + MAX_LINE)
+        if stop < 0:
+            return len(held) - at - 1 < MAX_LINE
+        return stop == len(held) - 1
+
+    def _partial(self, held: bytes) -> int:
+        """How many of the last bytes could be the beginning of the mark."""
+        for size in range(min(len(held), len(self._mark) - 1), 0, -1):
+            if self._mark.startswith(held[-size:]):
+                return size
+        return 0
+
+    def end(self) -> tuple[bytes, Trailer | None]:
+        """What was held back: the command's bytes and no trailer, or nothing and the trailer."""
+        held, self._held = self._held, b""
+        if held.startswith(self._mark):
+            trailer = _trailer(held[len(self._mark) :])
+            if trailer is not None:
+                return b"", trailer
+        return held, None
+
+
+class StreamReader:
+    """Reads the two streams of one run, follow or check.
+
+    `word` is what the begin frames said, None before the first of them, "" where the two streams disagree. `missing`: the boot text did not find
+    the wrapper, nothing was done. Bytes that come after `begin answer` belong to nobody and are dropped.
+    """
+
+    def __init__(self, nonce: str) -> None:
+        self._openings = (_Opening(nonce), _Opening(nonce))
+        self._closing = _Closing(nonce)
+        self._told = False
+
+    @property
+    def word(self) -> str | None:
+        words = {opening.word for opening in self._openings if opening.word is not None}
+        if len(words) > 1:
+            return ""
+        return words.pop() if words else None
+
+    @property
+    def missing(self) -> bool:
+        return self._openings[0].missing and self.word is None
+
+    @property
+    def noise(self) -> str:
+        """What came before the frames, stdout's first, fit to be shown."""
+        return host_text(bytes(self._openings[0].noise + self._openings[1].noise))
+
+    def out(self, data: bytes) -> tuple[Begun | Data, ...]:
+        """Takes bytes of stdout."""
+        return self._items(False, self._openings[0].feed(data))
+
+    def err(self, data: bytes) -> tuple[Begun | Data, ...]:
+        """Takes bytes of stderr."""
+        rest = self._openings[1].feed(data)
+        return self._items(True, self._closing.feed(rest) if rest else b"")
+
+    def end(self) -> tuple[tuple[Begun | Data, ...], Trailer | None]:
+        """Both streams have ended: the last data, and the trailer if it was the last line of stderr."""
+        for opening in self._openings:
+            if opening.word is None:
+                opening.end()
+        data, trailer = self._closing.end()
+        return self._items(True, data), trailer
+
+    def _items(self, err: bool, data: bytes) -> tuple[Begun | Data, ...]:
+        word = self.word
+        items: tuple[Begun | Data, ...] = ()
+        if word and not self._told:
+            self._told = True
+            items = (Begun(word),)
+        if data and word not in ("answer", ""):
+            items += (Data(err, data),)
+        return items
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A complete answer: its lines without their newlines, as many as the closing line says."""
+
+    lines: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoWrapper:
+    """The boot text ran and did not find the wrapper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """No begin frame came; `noise` is what came instead, fit to be shown."""
+
+    noise: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An answer began and is not complete, or is not as the specification says."""
+
+    why: str
+
+
+class AnswerReader:
+    """Reads one answer from stdout. `most` bounds the number of lines that are taken before the answer counts as broken."""
+
+    NOISE_BYTES: Final = 1 << 20
+
+    def __init__(self, nonce: str, most: int) -> None:
+        self._opening = _Opening(nonce)
+        self._close = b"@" + nonce.encode("ascii") + b" "
+        self._most = most
+        self._lines: list[bytes] = []
+        self._held = b""
+        self._result: Lines | Broken | None = None
+
+    def feed(self, data: bytes) -> bool:
+        """Takes bytes of stdout; True when no more are needed."""
+        if self._result is not None:
+            return True
+        rest = self._opening.feed(data)
+        if self._opening.word not in (None, "answer"):
+            self._result = Broken("begin")
+        elif rest:
+            self._take(rest)
+        return (
+            self._result is not None or self._opening.missing or self._opening.noise_size > self.NOISE_BYTES
+        )
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._held = (self._held + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+            if self._result is not None:
+                return
+        if len(self._held) >= MAX_LINE:
+            self._result = Broken("line")
+
+    def _line(self, line: bytes) -> None:
+        if line.startswith(self._close):
+            found = _CLOSING.fullmatch(line[len(self._close) :])
+            right = found is not None and int(found[1]) == len(self._lines)
+            self._result = Lines(tuple(self._lines)) if right else Broken("count")
+        elif len(line) >= MAX_LINE or len(self._lines) >= self._most:
+            self._result = Broken("line")
+        else:
+            self._lines.append(line)
+
+    def result(self) -> Lines | NoWrapper | Silent | Broken:
+        """What was read; to be asked when `feed` said True or the stream has ended."""
+        if self._result is not None:
+            return self._result
+        if self._opening.word is not None:
+            return Broken("cut")
+        if self._opening.missing:
+            return NoWrapper()
+        self._opening.end()
+        return Silent(host_text(bytes(self._opening.noise)))
+
+
+def encode_begin(nonce: str, word: str) -> bytes:
+    """The begin frame."""
+    return f"\n@{nonce} begin {word}\n".encode("ascii")
+
+
+def encode_missing(nonce: str) -> bytes:
+    """What the boot text says where there is no wrapper."""
+    return f"\n@{nonce} missing\n".encode("ascii")
+
+
+def encode_trailer(nonce: str, words: str) -> bytes:
+    """A trailer; `words` are its kind and its `key=value` pairs."""
+    return f"\n@{nonce} {words} end\n".encode("ascii")
+
+
+def encode_answer(nonce: str, lines: Iterable[bytes]) -> bytes:
+    """A whole answer with its begin frame and closing line."""
+    body = tuple(lines)
+    text = b"".join(line + b"\n" for line in body)
+    return encode_begin(nonce, "answer") + text + f"@{nonce} answer {len(body)} end\n".encode("ascii")
