@@ -22,7 +22,7 @@ from harness.core.decisions import (
 from harness.core.events import Outcome, Settled
 from harness.core.markers import FinishRecord
 from harness.core.moment import age
-from harness.core.reports import Exited, MarkerReport, OtherStore, Refused
+from harness.core.reports import Exited, MarkerReport, Refused
 
 
 def give_up(case: Case) -> Decision:
@@ -209,10 +209,7 @@ def keep_trying(case: Case) -> Decision:
 
 
 def ask_again(case: Case) -> Decision:
-    if isinstance(case.record.evidence, OtherStore) and case.record.misses == 0:
-        gone = age(case.record.evidence_at, case.ask.now) if case.record.evidence_at is not None else None
-        left = 0.0 if gone is None else max(0.0, WATCH_SECONDS - gone)
-        return Wait(left, "another store answered") if left > 0 else Probe()
+    """After the back-off, ask once more."""
     return Wait(case.pause, "reconnect") if case.pause > 0 else Probe()
 
 

@@ -185,10 +185,11 @@ class Case:
     def gave_up(self) -> bool:
         """The host has not been reached for as long as the caller wants to try."""
         record = self.record
-        if record.misses == 0 or record.missing_since is None or earlier(record.missing_since, self.ask.since):
+        if record.misses == 0 or record.missing_since is None:
             return False
+        then = self.ask.since if earlier(record.missing_since, self.ask.since) else record.missing_since
         limit = self.ask.reconnect if record.attempts else min(self.ask.reconnect, FIRST_CONTACT_SECONDS)
-        return passed(limit, record.missing_since, self.ask.now)
+        return passed(limit, then, self.ask.now)
 
     @property
     def missed_now(self) -> bool:
