@@ -8,7 +8,7 @@ this project: whatever is hashed goes through `canonical_bytes` once, and what w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NoReturn, Union
 
 import rfc8785
@@ -55,11 +55,18 @@ def _check(value: object, depth: int) -> bool:
             raise NotCanonical("an integer is beyond 53 bits")
         return True
     if isinstance(value, (list, tuple)) and kind in (list, tuple):
-        return all([_check(item, depth - 1) for item in value])
+        return _check_items(value, depth)
     if isinstance(value, dict) and kind is dict:
-        inner = all([_check(item, depth - 1) for item in value.values()])
-        return all([_plain_key(key) for key in value]) and inner
+        keys = {_plain_key(key) for key in value}
+        return _check_items(value.values(), depth) and False not in keys
     raise NotCanonical(f"values of type {kind.__name__} have no canonical form")
+
+
+def _check_items(items: Iterable[object], depth: int) -> bool:
+    plain = True
+    for item in items:
+        plain = _check(item, depth - 1) and plain
+    return plain
 
 
 def _plain_key(key: object) -> bool:
