@@ -113,6 +113,7 @@ class Journal(Protocol):
     ) -> Association:
         """Appends `opening` and then, in the same transaction, what `associate` decides on the priors that share key, fingerprint or effect.
 
+        `opening` is read after `associate` has returned, so that it may note there what was decided.
         `again` asks for that execution as `Priors.again` and for those accepted with `after` naming it as `Priors.followers`.
         `accepted.body` is an `Accepted`. On `Create` the event is appended (its `after`, `after_witness`, `after_finished` filled from the
         association: `after_witness` is the witness of the prior's first peer) and the run owns `execution` with epoch 1; else nothing of it is

@@ -1,0 +1,391 @@
+"""The loop: fold the journal, decide, perform decisions of one kind and host together, append. There is no other one.
+
+A first run, an attach and a recovery after a crash are this loop over a set of executions; a single run is the set of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from harness.core.decisions import (
+    Ask,
+    Check,
+    Decision,
+    Done,
+    Fence,
+    Follow,
+    FollowUp,
+    Leave,
+    Lookup,
+    Probe,
+    Reopen,
+    Review,
+    Send,
+    Settle,
+    Wait,
+)
+from harness.core.events import Accepted, AttemptPlanned, Body, Event, Outcome, ReviewContradicted, ReviewOpened, Settled
+from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_execution_id, new_review_id
+from harness.core.association import Create, Prior
+from harness.core.moment import Moment, age
+from harness.core.recovery import decide
+from harness.core.reports import MarkerReport
+from harness.core.state import Record, State, apply
+from harness.perform import Job, Performer, World
+from harness.ports import Life, Owned, Superseded
+from harness.tap import Tap
+
+_WATCH_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What the caller wants of a drive. `deadline`: when it stops waiting. `detach`: it leaves as soon as the start is durable."""
+
+    waiting: bool = True
+    deadline: Moment | None = None
+    fetch: bool = True
+    reconnect: float = 300.0
+    detach: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """Where the loop left an execution. `left` is None when it is settled or waits for a person. `owner_pid`: another process drives it."""
+
+    record: Record
+    left: Leave | None = None
+    owner_pid: int | None = None
+
+
+class Runner:
+    """Drives executions for one run."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.performer = Performer(world)
+
+    async def drive(self, executions: Sequence[ExecutionId], asking: Asking) -> dict[ExecutionId, Driven]:
+        """Drives all of them until each is settled, needs a person, or is left. Keys are the given ids; a follow-up's end stands under the first.
+
+        Cancelled, it lets go of the hosts and writes down what it knows; nothing on a host is stopped by that.
+        """
+        drive = _Drive(self, asking)
+        await drive.over(list(dict.fromkeys(executions)))
+        return {execution: drive.end_of(execution) for execution in executions}
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Decisions of one kind that are performed together."""
+
+    decision: Decision
+    jobs: tuple[Job, ...]
+
+
+class _Drive:
+    """One drive: its own jobs and tasks; nothing outlives it."""
+
+    def __init__(self, runner: Runner, asking: Asking) -> None:
+        self._world = runner.world
+        self._performer = runner.performer
+        self._asking = asking
+        self._since = runner.world.machine.now()
+        self._jobs: dict[ExecutionId, Job] = {}
+        self._ends: dict[ExecutionId, Driven] = {}
+        self._next: dict[ExecutionId, ExecutionId] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ready: asyncio.Queue[tuple[ExecutionId, ...] | BaseException] = asyncio.Queue()
+
+    def end_of(self, execution: ExecutionId) -> Driven:
+        """The end of `execution`, or of the last one that followed it by itself."""
+        while execution in self._next:
+            execution = self._next[execution]
+        return self._ends[execution]
+
+    async def over(self, executions: list[ExecutionId]) -> None:
+        """The loop over all of them, with the caller's deadline around it."""
+        try:
+            async with asyncio.timeout(self._seconds_left()):
+                await self._loop(executions)
+        except TimeoutError:
+            await self._let_go()
+            await self._leave_open("the time to wait is over")
+        except BaseException:
+            await self._let_go()
+            raise
+
+    def _seconds_left(self) -> float | None:
+        if self._asking.deadline is None:
+            return None
+        left = age(self._world.machine.now(), self._asking.deadline)
+        return 0.0 if left is None else left
+
+    async def _loop(self, idle: list[ExecutionId]) -> None:
+        while True:
+            await self._begin(idle)
+            if not self._tasks and self._ready.empty():
+                return
+            idle = list(await self._next_ready())
+
+    async def _next_ready(self) -> Iterable[ExecutionId]:
+        """Everything that became ready; the first error of a task is raised here."""
+        found = [await self._ready.get()]
+        while not self._ready.empty():
+            found.append(self._ready.get_nowait())
+        ready: list[ExecutionId] = []
+        for item in found:
+            if isinstance(item, BaseException):
+                raise item
+            ready.extend(item)
+        return dict.fromkeys(ready)
+
+    async def _begin(self, executions: Iterable[ExecutionId]) -> None:
+        """Decides about each and starts what was decided, grouped."""
+        decided: list[tuple[Job, Decision]] = []
+        for execution in executions:
+            job = await self._job(execution)
+            if job is not None:
+                decision = decide(job.record, self._ask())
+                if not self._ends_with(job, decision):
+                    decided.append((job, decision))
+        for group in _grouped(decided):
+            self._start(self._perform(group), tuple(job.execution for job in group.jobs))
+
+    def _ask(self) -> Ask:
+        asking = self._asking
+        return Ask(
+            now=self._world.machine.now(),
+            waiting=asking.waiting,
+            since=self._since,
+            deadline=asking.deadline,
+            fetch=asking.fetch,
+            reconnect=asking.reconnect,
+        )
+
+    def _start(self, work: Awaitable[None], executions: tuple[ExecutionId, ...]) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
+                self._ready.put_nowait(error)
+            else:
+                self._ready.put_nowait(executions)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _job(self, execution: ExecutionId) -> Job | None:
+        """The execution as it is now, if this run drives it; else it is watched, or left to its owner."""
+        record = await self._world.journal.record(execution)
+        if record is None:
+            raise KeyError(execution)
+        job = self._jobs.get(execution)
+        if job is None:
+            tap = Tap(execution, self._world.spool, self._world.listener)
+            job = self._jobs[execution] = Job(execution, record, Owned(record.run, record.epoch), tap)
+            if self._asking.waiting:
+                await tap.catch_up()
+        job.record = record
+        return await self._owned(job)
+
+    async def _owned(self, job: Job) -> Job | None:
+        """Takes over from a dead owner; never from a process that exists."""
+        record, world = job.record, self._world
+        if record.run == world.run or record.state in (State.SETTLED, State.IN_REVIEW):
+            job.owned = Owned(record.run if record.run == world.run else world.run, record.epoch)
+            return job
+        life = world.machine.owner(record.run)
+        if life.life is Life.DEAD:
+            taken = await world.journal.take(job.execution, world.run, world.machine.now(), record.run)
+            if taken is not None:
+                job.owned = taken
+                job.record = replace(record, run=world.run, epoch=taken.epoch)
+                return job
+            return await self._job(job.execution)
+        if self._asking.waiting:
+            self._start(self._watch(job), (job.execution,))
+        else:
+            self._ends[job.execution] = Driven(record, Leave("another process drives it", True), life.pid)
+        return None
+
+    async def _watch(self, job: Job) -> None:
+        """Another process drives it: pass on what it keeps, and look again."""
+        await self._world.machine.sleep(_WATCH_SECONDS)
+        await job.tap.catch_up()
+
+    def _ends_with(self, job: Job, decision: Decision) -> bool:
+        """Notes the end of the drive for one execution."""
+        match decision:
+            case Done():
+                self._ends[job.execution] = Driven(job.record)
+            case Leave():
+                self._ends[job.execution] = Driven(job.record, decision)
+            case Follow(wait=False) if job.tap.full:
+                self._ends[job.execution] = Driven(job.record)
+            case _ if self._asking.detach and job.started.is_set():
+                self._ends[job.execution] = Driven(job.record, Leave("it is running", True))
+            case _:
+                return False
+        return True
+
+    async def _perform(self, group: _Group) -> None:
+        """Performs one group and appends what was observed, with what follows from it at once."""
+        perform, jobs = self._performer, group.jobs
+        match group.decision:
+            case Send():
+                await self._send(jobs[0])
+            case Probe():
+                for job, bodies in zip(jobs, await perform.probe(jobs), strict=True):
+                    await self._conclude(job, bodies)
+            case Fence():
+                await self._conclude(jobs[0], await perform.fence(jobs[0]))
+            case Follow(wait=wait):
+                self._news(jobs[0], "following")
+                await self._conclude(jobs[0], await perform.follow(jobs[0], wait))
+            case Check():
+                await self._conclude(jobs[0], await perform.check(jobs[0]))
+            case FollowUp():
+                await self._follow_up(jobs[0], group.decision)
+            case Wait(seconds=seconds, why=why):
+                self._news(jobs[0], "waiting", why)
+                await self._world.machine.sleep(seconds * self._jitter())
+            case Settle() | Review() | Reopen():
+                await self._conclude(jobs[0], ())
+            case Lookup():
+                raise NotImplementedError("no channel of this version can look up an outcome")
+            case Done() | Leave():
+                raise AssertionError("an end is not performed")
+            case _ as never:
+                assert_never(never)
+
+    def _news(self, job: Job, what: str, detail: str = "") -> None:
+        if self._world.listener is not None:
+            self._world.listener.news(job.execution, what, detail)
+
+    def _jitter(self) -> float:
+        """0.75 to 1.25, so that many who lost the same host do not come back together."""
+        return 0.75 + self._world.machine.entropy(1)[0] / 510
+
+    async def _send(self, job: Job) -> None:
+        """One attempt. A caller that wants to detach leaves as soon as the host says that the start is durable."""
+        if not self._asking.detach:
+            await self._conclude(job, await self._performer.send(job))
+            return
+        job.started.clear()
+        sending = asyncio.ensure_future(self._performer.send(job))
+        started = asyncio.ensure_future(job.started.wait())
+        try:
+            await asyncio.wait({sending, started}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            started.cancel()
+            if not sending.done():
+                sending.cancel()
+                await asyncio.wait({sending})
+        if not sending.cancelled():
+            await self._conclude(job, sending.result())
+
+    async def _conclude(self, job: Job, bodies: tuple[Body, ...]) -> None:
+        """Appends observations together with the outcome or review that they lead to."""
+        world = self._world
+        record = await world.journal.record(job.execution)
+        assert record is not None
+        events = [world.event(body, job.execution, job.owned) for body in bodies]
+        for event in events:
+            record = apply(record, event)
+        while (body := self._at_once(job, record)) is not None:
+            event = world.event(body, job.execution, job.owned)
+            record = apply(record, event)
+            events.append(event)
+        if self._asking.fetch or job.tap.size_known():
+            events += self._spooled(job, record)
+        if events:
+            await self._append(job, events)
+
+    def _at_once(self, job: Job, record: Record) -> Body | None:
+        """The event of a decision that needs nobody outside: an outcome, a review, a contradiction."""
+        match decide(record, self._ask()):
+            case Settle(settled=settled):
+                return settled
+            case Review(question=question, evidence=evidence, answers=answers):
+                return ReviewOpened(self._review_id(), question, evidence, answers)
+            case Reopen(evidence=evidence):
+                return ReviewContradicted(self._review_id(), evidence)
+            case _:
+                return None
+
+    def _review_id(self):  # type: ignore[no-untyped-def]
+        machine = self._world.machine
+        return new_review_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
+
+    def _spooled(self, job: Job, record: Record) -> list[Event]:
+        """The note that all output is here, once it is."""
+        marker = record.evidence
+        if record.spooled is not None or record.state is not State.SETTLED or not isinstance(marker, MarkerReport):
+            return []
+        result = job.tap.result(marker)
+        return [] if result is None else [self._world.event(result, job.execution, job.owned)]
+
+    async def _append(self, job: Job, events: list[Event]) -> None:
+        """Appends; superseded, it keeps the observations (they are never refused) and leaves outcomes to the new owner."""
+        try:
+            await self._world.journal.append(events)
+        except Superseded:
+            seen = [event for event in events if not isinstance(event.body, Settled | AttemptPlanned)]
+            await self._world.journal.append(seen)
+
+    async def _follow_up(self, job: Job, decision: FollowUp) -> None:
+        """Settles the lost one as unknown and accepts the one that follows it, in one transaction."""
+        world, machine = self._world, self._world.machine
+        now = machine.now()
+        new = new_execution_id(now.wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
+        old = job.record.accepted
+        settled = Settled(Outcome.UNKNOWN, "followed-up", decision.why, followed_by=new)
+        accepted: Accepted = replace(old, chain=old.chain + 1, after=None, after_witness=None, after_finished=False)
+        opening = [world.event(settled, job.execution, job.owned)]
+        event = Event(now, world.run, accepted, new, 1)
+        prior = Prior(job.execution, job.record, world.run, True)
+        follows = Create(prior if decision.named else None)
+        await world.journal.accept(opening, new, event, lambda _: follows)
+        self._next[job.execution] = new
+        self._news(job, "follow-up", new)
+        self._ready.put_nowait((new,))
+
+    async def _let_go(self) -> None:
+        """Cancels what is under way and waits until it has written down what it knows."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _leave_open(self, why: str) -> None:
+        for execution, job in self._jobs.items():
+            if execution not in self._ends and execution not in self._next:
+                record = await self._world.journal.record(execution)
+                assert record is not None
+                running = record.start_seen and record.state is State.RUNNING and record.misses == 0
+                self._ends[execution] = Driven(record, Leave(why, running))
+                job.record = record
+
+
+def _grouped(decided: Sequence[tuple[Job, Decision]]) -> list[_Group]:
+    """Probes of one host and store together; everything else on its own."""
+    groups: list[_Group] = []
+    probes: dict[tuple[str, str | None], list[Job]] = {}
+    for job, decision in decided:
+        if isinstance(decision, Probe):
+            peer = job.record.first_peer
+            place = (job.record.accepted.place, peer.store_path if peer is not None else None)
+            probes.setdefault(place, []).append(job)
+        else:
+            groups.append(_Group(decision, (job,)))
+    groups.extend(_Group(Probe(), tuple(jobs)) for jobs in probes.values())
+    return groups
+
+
+__all__ = ["Asking", "Callable", "Driven", "Runner"]

@@ -1,0 +1,106 @@
+"""Outputs on their way: from the host into the spool, and from the spool to whoever listens, each byte once and in order."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from harness.core.events import OutputSpooled, StreamResult
+from harness.core.ids import ExecutionId
+from harness.core.reports import MarkerReport
+from harness.ports import Output, Spool, SpoolError, Stream
+
+_PIECE: Final = 256 * 1024
+
+
+class Listener(Protocol):
+    """Whoever watches: a face. Slow listeners slow the host's bytes down; errors of a listener end the watching, never the command."""
+
+    async def data(self, execution: ExecutionId, stream: Stream, data: bytes) -> None:
+        """The next bytes of one stream."""
+        ...
+
+    def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
+        """What happens to the line: `connected`, `started`, `lost`, `waiting`, `following`, `spool-full`."""
+        ...
+
+
+class Silence:
+    """A listener that wants nothing."""
+
+    async def data(self, execution: ExecutionId, stream: Stream, data: bytes) -> None:
+        """Drops the bytes; they are in the spool."""
+
+    def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
+        """Says nothing."""
+
+
+class Tap:
+    """The outputs of one execution. Bytes are kept in the spool first and then passed on; a listener starts at the first byte ever kept."""
+
+    def __init__(self, execution: ExecutionId, spool: Spool, listener: Listener | None) -> None:
+        self.execution = execution
+        self.full = False
+        self._listener = listener
+        self._outputs: dict[Stream, Output] = {stream: spool.output(execution, stream) for stream in Stream}
+        self._told = dict.fromkeys(Stream, 0)
+
+    def size(self, stream: Stream) -> int:
+        """Bytes kept here."""
+        return self._outputs[stream].size()
+
+    async def data(self, stream: Stream, data: bytes) -> None:
+        """Keeps bytes that came from the host, then passes them on. Where there is no room they are passed on and not kept (`full`)."""
+        output = self._outputs[stream]
+        before = output.size()
+        if not self.full:
+            self._keep(output, data)
+        if self._listener is None:
+            return
+        if not self.full and self._told[stream] != before:
+            await self.catch_up()
+            return
+        self._told[stream] += len(data)
+        await self._listener.data(self.execution, stream, data)
+
+    def _keep(self, output: Output, data: bytes) -> None:
+        try:
+            output.append(data)
+        except SpoolError as error:
+            self.full = True
+            if self._listener is not None:
+                self._listener.news(self.execution, "spool-full", error.what)
+
+    async def catch_up(self) -> None:
+        """Passes on what is kept and was not passed on yet."""
+        if self._listener is None:
+            return
+        for stream, output in self._outputs.items():
+            while piece := output.read(self._told[stream], _PIECE):
+                self._told[stream] += len(piece)
+                await self._listener.data(self.execution, stream, piece)
+
+    def result(self, marker: MarkerReport) -> OutputSpooled | None:
+        """What is kept, once it is all that the finish record names; None while bytes are missing."""
+        end = marker.finish if marker.finish is not None else marker.ended
+        if end is None or self.full:
+            return None
+        sizes = {Stream.OUT: end.out_size, Stream.ERR: end.err_size}
+        if any(self.size(stream) < sizes[stream] for stream in Stream):
+            return None
+        whole = marker.finish
+        complete = {Stream.OUT: whole.out_complete if whole else None, Stream.ERR: whole.err_complete if whole else None}
+        results = {s: StreamResult(self.size(s), self._outputs[s].sha256(), complete[s]) for s in Stream}
+        for output in self._outputs.values():
+            output.sync()
+        return OutputSpooled(results[Stream.OUT], results[Stream.ERR], self._matches(marker, results, sizes))
+
+    def _matches(
+        self, marker: MarkerReport, results: dict[Stream, StreamResult], sizes: dict[Stream, int]
+    ) -> bool | None:
+        """Whether the host's digests and sizes agree with ours; None where the host has no digests."""
+        if any(results[stream].size != sizes[stream] for stream in Stream):
+            return False
+        if marker.digest is None or marker.digest.out_sha256 is None or marker.digest.err_sha256 is None:
+            return None
+        ours = (results[Stream.OUT].sha256, results[Stream.ERR].sha256)
+        return ours == (marker.digest.out_sha256, marker.digest.err_sha256)
