@@ -27,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(folder),
         str(ROOT),
     ]
-    subprocess.run([*PIP, *build], check=True, capture_output=True)
+    said([*PIP, *build], folder)
     (built,) = folder.glob("ssh_harness-*.whl")
     return built
 
@@ -37,16 +37,20 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel's content as pip lays it out; dependencies come from the environment around it."""
     folder = tmp_path_factory.mktemp("installed")
     install = ["install", "--no-index", "--no-deps", "--target", str(folder), str(wheel)]
-    subprocess.run([*PIP, *install], check=True, capture_output=True)
+    said([*PIP, *install], folder)
     return folder
 
 
 def run_installed(folder: Path, *argv: str) -> str:
     """What Python prints with the installed package before the checkout on its path, away from the checkout."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-P", *argv], cwd=folder, env=environment, capture_output=True, text=True, check=True
-    )
+    return said([sys.executable, "-P", *argv], folder, environment)
+
+
+def said(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    """What a command that ends well prints."""
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
