@@ -18,16 +18,8 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built wheel; nothing is fetched for it."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [
-        "wheel",
-        "--no-index",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        str(folder),
-        str(ROOT),
-    ]
-    said([*PIP, *build], folder)
+    options = ["--no-index", "--no-deps", "--no-build-isolation"]
+    said([*PIP, "wheel", *options, "--wheel-dir", str(folder), str(ROOT)], folder)
     (built,) = folder.glob("ssh_harness-*.whl")
     return built
 
@@ -36,8 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel's content as pip lays it out; dependencies come from the environment around it."""
     folder = tmp_path_factory.mktemp("installed")
-    install = ["install", "--no-index", "--no-deps", "--target", str(folder), str(wheel)]
-    said([*PIP, *install], folder)
+    said([*PIP, "install", "--no-index", "--no-deps", "--target", str(folder), str(wheel)], folder)
     return folder
 
 
@@ -87,7 +78,4 @@ def test_both_entry_points_of_the_installed_wheel_print_their_help(installed: Pa
 
 def test_the_installed_wheel_assembles_the_same_wrapper_as_the_checkout(installed: Path) -> None:
     program = "from harness.wrapper import wrapper_sha256; print(wrapper_sha256())"
-    here = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert run_installed(installed, "-c", program) == here.stdout
+    assert run_installed(installed, "-c", program) == said([sys.executable, "-c", program], ROOT)
