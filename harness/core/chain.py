@@ -6,7 +6,8 @@ hashed as they are; nothing is serialised again. Stated limit: a chain shows dam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from struct import Struct
@@ -18,6 +19,8 @@ GENESIS: Final = bytes(32)
 _DOMAIN: Final = b"harness/journal/v1\n"
 _FRAME: Final = Struct(">QIIQ")
 _NO_EXECUTION: Final = 2**32 - 1
+
+_FINDING: Final = re.compile("chain ([0-9]{1,15}) (.+)")
 
 Row = tuple[int, bytes, bytes, str, str | None, bytes]
 """sequence, previous hash, hash, kind, execution, body: a row as it is stored."""
@@ -36,12 +39,24 @@ def link(prev: bytes, sequence: int, kind: str, execution: str | None, body: byt
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One place where the chain does not hold: `sequence` is the first bad one, hashes are 64 hex digits or a word."""
+    """One place where the chain does not hold.
+
+    `expected` is what the chain says (64 hex digits, or a sequence in words), `observed` what the record amounts to.
+    """
 
     sequence: int
     expected: str
     observed: str
     why: str
+
+    def finding(self) -> str:
+        """The line under which a person adopts exactly this break."""
+        return f"chain {self.sequence} {self.observed}"
+
+
+def adopted_breaks(findings: Iterable[str]) -> dict[int, str]:
+    """What `Break.finding` lines say: sequence to what was observed there. Other lines are skipped."""
+    return {int(found[1]): found[2] for line in findings if (found := _FINDING.fullmatch(line))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +78,16 @@ class ChainReport:
 
 
 def check(
-    rows: Iterable[Row], adopted: Mapping[int, str] | None = None, first: int = 1, prev: bytes = GENESIS
+    rows: Iterable[Row],
+    adopted: Mapping[int, str] | None = None,
+    first: int = 1,
+    prev: bytes = GENESIS,
+    tell: Callable[[Break], None] | None = None,
 ) -> ChainReport:
     """Checks all rows in the order given, in constant memory.
 
-    `adopted` maps sequences to what was observed there when a person adopted the break. `first` and `prev` are the expected start.
+    `adopted` maps sequences to what was observed there when a person adopted the break. `first` and `prev` are the expected start. `tell` hears
+    of every break that is not adopted; the report names the first.
     """
     excused = adopted or {}
     count, forgiven, start, last = 0, 0, None, None
@@ -82,8 +102,10 @@ def check(
             found = _inspect(row, want, prev)
             if excused.get(found.sequence) == found.observed:
                 forgiven += 1
-            elif bad is None:
-                bad = found
+            else:
+                bad = bad or found
+                if tell is not None:
+                    tell(found)
         prev, want, last = hashed, sequence + 1, sequence
         count += 1
     if bad is None:
@@ -104,7 +126,7 @@ def _inspect(row: Row, want: int, prev: bytes) -> Break:
     if linked != prev:
         return Break(sequence, prev.hex(), linked.hex(), "not linked to the record before it")
     computed = link(linked, sequence, kind, execution, body)
-    return Break(sequence, computed.hex(), hashed.hex(), "the record is not what was hashed")
+    return Break(sequence, hashed.hex(), computed.hex(), "the record is not what was hashed")
 
 
 def intact(row: Row) -> bool:

@@ -1,0 +1,251 @@
+"""The spool: protected bytes in 0600 files. Contents are named by their keyed digest; outputs by execution and stream.
+
+HOME/spool/KEYID/AB/HEX         one content; AB are the first two digits of HEX
+HOME/outputs/EXECUTION.out      one output, append only
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from harness.adapters.durable_files import FILE_MODE, make_directory, new_file, sync_directory, write_whole
+from harness.adapters.hmac_keys import KeyRing, reference
+from harness.core.action import Content
+from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
+from harness.ports import SpoolError, Stream
+
+CHUNK: Final = 256 * 1024
+CONTENT_DOMAIN: Final = "harness/content/v1"
+_REFERENCE: Final = re.compile("hmac-sha256:([0-9a-f]{16}):([0-9a-f]{64})")
+
+
+class FileOutput:
+    """The Output port on one file. Another object on the same file, in this process or another, may read while this one appends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._hash = sha256()
+        self._hashed = 0
+        self._writer: int | None = None
+        self._reader: int | None = None
+        self._named = False
+
+    def size(self) -> int:
+        """Bytes kept so far; 0 while there is no file."""
+        descriptor = self._open_reader()
+        return 0 if descriptor is None else os.fstat(descriptor).st_size
+
+    def append(self, data: bytes) -> None:
+        """Adds bytes at the end. After a SpoolError the file is as long as before."""
+        try:
+            descriptor = self._open_writer()
+            before = os.lseek(descriptor, 0, os.SEEK_END)
+        except OSError as error:
+            raise _no_room(self._path, error) from error
+        try:
+            write_whole(descriptor, data)
+        except OSError as error:
+            os.ftruncate(descriptor, before)
+            raise _no_room(self._path, error) from error
+        if before == self._hashed:
+            self._hash.update(data)
+            self._hashed += len(data)
+
+    def sync(self) -> None:
+        """Returns when all appended bytes, and the file's name, are on disk."""
+        try:
+            descriptor = self._open_writer()
+            os.fsync(descriptor)
+            if not self._named:
+                sync_directory(self._path.parent)
+                self._named = True
+        except OSError as error:
+            raise _no_room(self._path, error) from error
+
+    def sha256(self) -> str:
+        """SHA-256 of all bytes kept. Bytes that this object did not append itself are read, once."""
+        while data := self.read(self._hashed, CHUNK):
+            self._hash.update(data)
+            self._hashed += len(data)
+        return self._hash.hexdigest()
+
+    def read(self, start: int, limit: int) -> bytes:
+        """At most `limit` bytes from `start`."""
+        descriptor = self._open_reader()
+        try:
+            return b"" if descriptor is None else os.pread(descriptor, limit, start)
+        except OSError as error:
+            raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Lets go of the file; may be called twice. A later call opens it again."""
+        for descriptor in (self._writer, self._reader):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._writer = self._reader = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _open_writer(self) -> int:
+        if self._writer is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            make_directory(self._path.parent)
+            self._writer = os.open(self._path, flags, FILE_MODE)
+        return self._writer
+
+    def _open_reader(self) -> int | None:
+        if self._reader is None:
+            try:
+                self._reader = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
+        return self._reader
+
+
+class FileSpool:
+    """The Spool port on a directory of this machine."""
+
+    def __init__(self, home: Path, keys: KeyRing) -> None:
+        """`home` is HARNESS_HOME; directories are made when first needed."""
+        self._contents = home / "spool"
+        self._outputs = home / "outputs"
+        self._keys = keys
+
+    @property
+    def key_id(self) -> str:
+        """The id of the key in use."""
+        return self._keys.key_id
+
+    def digest(self, domain: str, data: bytes) -> str:
+        """The keyed digest of `data` under `domain`, with the key in use."""
+        return self._keys.digest(domain, data)
+
+    def put(self, data: bytes) -> Content:
+        """Keeps `data`, synced."""
+        pieces = iter((data, b""))
+        return self.put_stream(lambda: next(pieces))
+
+    def put_stream(self, chunks: Callable[[], bytes]) -> Content:
+        """Keeps what `chunks()` returns until b"". What `chunks` raises goes to the caller, and nothing is kept."""
+        folder = self._contents / self._keys.key_id
+        beside = folder / f".{os.getpid()}.{os.urandom(8).hex()}"
+        try:
+            make_directory(folder)
+            ref, size = self._write(beside, chunks)
+            _name_it(beside, self._path(ref))
+        except OSError as error:
+            raise _no_room(self._contents, error) from error
+        finally:
+            beside.unlink(missing_ok=True)
+        return Content(ref, size)
+
+    def get(self, ref: str) -> bytes:
+        """The bytes behind a reference, checked against it."""
+        try:
+            data = self._path(ref).read_bytes()
+        except OSError as error:
+            raise _gone(ref, error) from error
+        mac = self._begin(ref)
+        mac.update(data)
+        _require(ref, mac)
+        return data
+
+    async def chunks(self, ref: str) -> AsyncIterator[bytes]:
+        """The bytes in pieces of at most 256 KiB. All of them are checked before the first is given: they may be on their way to a host."""
+        descriptor = await asyncio.to_thread(self._open_checked, ref)
+        try:
+            while data := os.read(descriptor, CHUNK):
+                yield data
+        except OSError as error:
+            raise _gone(ref, error) from error
+        finally:
+            os.close(descriptor)
+
+    def output(self, execution: ExecutionId, stream: Stream) -> FileOutput:
+        """The output file of one stream of one execution. Raises SpoolError for an ID that could be a path."""
+        if isinstance(parse_execution_id(execution), NotAnId):
+            raise SpoolError(f"not an execution ID: {execution!r}")
+        return FileOutput(self._outputs / f"{execution}.{stream.value}")
+
+    def _write(self, path: Path, chunks: Callable[[], bytes]) -> tuple[str, int]:
+        mac = self._keys.begin(CONTENT_DOMAIN, self._keys.key_id)
+        size = 0
+        descriptor = new_file(path)
+        try:
+            while data := chunks():
+                write_whole(descriptor, data)
+                mac.update(data)
+                size += len(data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return reference(self._keys.key_id, mac), size
+
+    def _open_checked(self, ref: str) -> int:
+        """A descriptor at the start of a content that has been read through once and is whole."""
+        try:
+            descriptor = os.open(self._path(ref), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise _gone(ref, error) from error
+        try:
+            mac = self._begin(ref)
+            while data := os.read(descriptor, CHUNK):
+                mac.update(data)
+            _require(ref, mac)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _begin(self, ref: str) -> hmac.HMAC:
+        return self._keys.begin(CONTENT_DOMAIN, _parts(ref)[0])
+
+    def _path(self, ref: str) -> Path:
+        key_id, digits = _parts(ref)
+        return self._contents / key_id / digits[:2] / digits
+
+
+def _parts(ref: str) -> tuple[str, str]:
+    found = _REFERENCE.fullmatch(ref)
+    if found is None:
+        raise SpoolError("not a reference of the spool")
+    return found[1], found[2]
+
+
+def _name_it(beside: Path, path: Path) -> None:
+    """Gives a synced file its name, durably. A file that has the name already is replaced by the same bytes, which heals a damaged one."""
+    make_directory(path.parent)
+    os.rename(beside, path)
+    sync_directory(path.parent)
+
+
+def _require(ref: str, mac: hmac.HMAC) -> None:
+    if not hmac.compare_digest(mac.hexdigest(), _parts(ref)[1]):
+        raise SpoolError(
+            f"the bytes of {ref} are damaged",
+            "they are not sent; ask the host what it knows: harness recover",
+        )
+
+
+def _gone(ref: str, error: OSError) -> SpoolError:
+    return SpoolError(
+        f"the bytes of {ref} cannot be had: {error.strerror}",
+        "they are not sent; ask the host what it knows: harness recover",
+    )
+
+
+def _no_room(path: Path, error: OSError) -> SpoolError:
+    return SpoolError(
+        f"{path} cannot be written: {error.strerror}", "make room; what was kept before is whole"
+    )

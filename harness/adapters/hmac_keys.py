@@ -1,0 +1,132 @@
+"""The keys of the keyed digests: made at first use, 0600, outside the journal's file. The last one is in use, the others are kept for search.
+
+The file `hmac.keys` has one line a key: `KEYID HEX64`. A key's id is derived from the key, so that a changed key cannot keep its id.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import stat
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from harness.adapters.durable_files import exposed, make_directory, publish_once, replace
+from harness.ports import SpoolError
+
+ALGORITHM: Final = "hmac-sha256"
+KEY_BYTES: Final = 32
+_ID_DIGITS: Final = 16
+_MAX_FILE: Final = 64 * 1024
+
+
+def keyed(key: bytes, domain: str) -> hmac.HMAC:
+    """An HMAC that has taken the domain; what is fed to it next is the data. A domain has no newline, so that the two cannot run together."""
+    if "\n" in domain:
+        raise ValueError(f"not a domain: {domain!r}")
+    return hmac.new(key, domain.encode() + b"\n", sha256)
+
+
+class KeyRing:
+    """All kept keys, the newest last."""
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        """`keys` maps ids to 32 bytes, in the order of their making; there is at least one."""
+        self._keys = dict(keys)
+        self.key_id: Final = list(self._keys)[-1]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all kept keys."""
+        return frozenset(self._keys)
+
+    def digest(self, domain: str, data: bytes, key_id: str | None = None) -> str:
+        """`hmac-sha256:KEYID:HEX` of `data` under `domain`, with the key in use or a kept one. Raises SpoolError for an id that is not kept."""
+        name = self.key_id if key_id is None else key_id
+        mac = self.begin(domain, name)
+        mac.update(data)
+        return reference(name, mac)
+
+    def begin(self, domain: str, key_id: str) -> hmac.HMAC:
+        """The HMAC of `digest`, to be fed in pieces."""
+        key = self._keys.get(key_id)
+        if key is None:
+            raise SpoolError(f"the key {key_id} is not kept here", "harness audit adopt --why TEXT")
+        return keyed(key, domain)
+
+
+def reference(key_id: str, mac: hmac.HMAC) -> str:
+    """The written form of a keyed digest."""
+    return f"{ALGORITHM}:{key_id}:{mac.hexdigest()}"
+
+
+def open_keys(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRing:
+    """The keys in `path`; one is made (and is on disk on return) where there is no file.
+
+    Whether a missing file is a loss is the journal's knowledge: it refuses to accept under new keys while it has digests of old ones. Raises
+    SpoolError for a file that others can read, that is damaged, or that cannot be read.
+    """
+    try:
+        if not path.exists():
+            make_directory(path.parent)
+            publish_once(path, _line(entropy(KEY_BYTES)), entropy(8).hex())
+        return KeyRing(_parse(path, _read(path)))
+    except OSError as error:
+        raise SpoolError(f"the key file {path} cannot be used: {error.strerror}") from error
+
+
+def rotate(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRing:
+    """Adds a key, which is in use from now on; the old ones stay. Raises SpoolError."""
+    open_keys(path, entropy)
+    try:
+        replace(path, _read(path) + _line(entropy(KEY_BYTES)), entropy(8).hex())
+    except OSError as error:
+        raise SpoolError(f"the key file {path} cannot be written: {error.strerror}") from error
+    return open_keys(path, entropy)
+
+
+def _key_id(key: bytes) -> str:
+    return keyed(key, "harness/key-id/v1").hexdigest()[:_ID_DIGITS]
+
+
+def _line(key: bytes) -> bytes:
+    return f"{_key_id(key)} {key.hex()}\n".encode()
+
+
+def _read(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or exposed(status):
+            raise SpoolError(f"the key file {path} can be read or written by others", f"chmod 600 {path}")
+        return os.read(descriptor, _MAX_FILE)
+    finally:
+        os.close(descriptor)
+
+
+def _parse(path: Path, data: bytes) -> dict[str, bytes]:
+    keys = {}
+    for line in data.decode("ascii", "replace").splitlines():
+        name, _, digits = line.partition(" ")
+        key = _unhex(digits)
+        if key is None or _key_id(key) != name:
+            raise SpoolError(
+                f"the key file {path} is damaged",
+                "restore it from a backup, or harness audit adopt --why TEXT",
+            )
+        keys[name] = key
+    if not keys:
+        raise SpoolError(
+            f"the key file {path} is empty", "restore it from a backup, or harness audit adopt --why TEXT"
+        )
+    return keys
+
+
+def _unhex(digits: str) -> bytes | None:
+    try:
+        key = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    return key if len(key) == KEY_BYTES and key.hex() == digits else None
