@@ -53,6 +53,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+@,:-")
 _PLAIN_PATH: Final = re.compile("/[A-Za-z0-9/._+@,:-]*")
 _WIRE_PATH: Final = re.compile("(?:[A-Za-z0-9/._+@,:-]|%[0-3][0-7][0-7])*")
+_USER: Final = re.compile("[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ARGUMENT: Final = re.compile("[A-Za-z0-9/._+@,:-]+")
 
 
@@ -113,6 +114,10 @@ def encode(
 ) -> bytes:
     """The request with its padding and end word; raw bytes (stdin, the wrapper) follow it. Raises ValueError for what the verb does not take."""
     lines = [_key_line(verb, key, value) for key, value in keys]
+    if beyond_ascii(sections):
+        lines.append(
+            b"eight \xff"
+        )  # a shell that drops such bytes sees an empty value here, and refuses before it would change a word
     for section in sections:
         lines += _section_lines(verb, section)
     count = sum(line.count(b"\n") + 1 for line in lines)
@@ -137,19 +142,30 @@ def _section_lines(verb: Verb, section: Section) -> list[bytes]:
     return [f"section {section.name} {section.text.count(10) + 1}".encode("ascii"), section.text]
 
 
-def exec_string(boot: str, store: str | None, sha: str, verb: Verb, nonce: str) -> str:
+def exec_string(
+    boot: str, store: str | None, sha: str, verb: Verb, nonce: str, become: str | None = None
+) -> str:
     """The text of the exec request. `store` is an absolute path in wire form; where it is too long or has other bytes, the request has to name it.
 
-    Raises ValueError where the result would not be taken by every login shell and server: over the limit, not plain ASCII, a character that some
-    shell reads inside single quotes.
+    `become` puts the whole wrapper under sudo, without a question and with that user's home. Raises ValueError where the result would not be
+    taken by every login shell and server: over the limit, not plain ASCII, a character that some shell reads inside single quotes.
     """
     place = store if store is not None and _PLAIN_PATH.fullmatch(store) else "-"
-    text = _exec_text(boot, place, sha, verb, nonce)
+    prefix = _sudo(become)
+    text = prefix + _exec_text(boot, place, sha, verb, nonce)
     if len(text) >= EXEC_LIMIT and place != "-":
-        text = _exec_text(boot, "-", sha, verb, nonce)
+        text = prefix + _exec_text(boot, "-", sha, verb, nonce)
     if len(text) >= EXEC_LIMIT:
         raise ValueError(f"the exec string has {len(text)} bytes")
     return text
+
+
+def _sudo(user: str | None) -> str:
+    if user is None:
+        return ""
+    if _USER.fullmatch(user) is None:
+        raise ValueError(f"not the name of an account: {user!r}")
+    return f"sudo -n -H -u {user} -- "
 
 
 def _exec_text(boot: str, place: str, sha: str, verb: Verb, nonce: str) -> str:
@@ -209,7 +225,7 @@ def _request(lines: list[bytes], raw_at: int) -> Request:
     sections: dict[str, bytes] = {}
     rest = iter(lines)
     for line in rest:
-        key, _, value = line.decode("ascii").partition(" ")
+        key, _, value = line.decode("latin-1").partition(" ")
         if key != "section":
             keys.append((key, value))
             continue

@@ -1,0 +1,228 @@
+"""Questions to a store: probe, fence, cancel, follow, check. None needs a contact; each installs the wrapper where it is missing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.action import SshTarget
+from harness.core.answers import MARKER_LINES, CancelLine, ErrorAnswer, MarkersAnswer, parse_markers
+from harness.core.events import CheckAnswer
+from harness.core.frames import Broken, CheckTrailer, Lines
+from harness.core.ids import ExecutionId, new_token
+from harness.core.reports import Lost, MarkerReport, NotSent, OtherStore, ProbeReport, Step, Unreachable
+from harness.core.request import Section, Verb, encode
+from harness.core.text import host_text
+from harness.marked.conclude import Heard, furthest
+from harness.marked.contacts import Contacts, unusable
+from harness.marked.messages import (
+    CancelAsk,
+    FenceAsk,
+    MarkedRequest,
+    Place,
+    ProbeAsk,
+    Sink,
+    WrapperText,
+    command_sections,
+    exec_text,
+    place_of,
+)
+from harness.marked.streams import listen
+from harness.marked.talk import outgoing
+from harness.ports import Connection, Exec, Head, Machine
+
+Ask = ProbeAsk | FenceAsk | CancelAsk
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Reports for every execution that was asked about, and the host key that answered (None: nobody did)."""
+
+    reports: dict[ExecutionId, ProbeReport]
+    host_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What the store says after a cancel, and what was done; `line` None where nobody answered."""
+
+    report: ProbeReport
+    line: CancelLine | None
+
+
+class Questions:
+    """What can be asked of the stores that `exec_` reaches. `head` tells the journal's newest durable event, for fresh witnesses."""
+
+    def __init__(
+        self, exec_: Exec, wrapper: WrapperText, machine: Machine, head: Callable[[], Awaitable[Head]]
+    ) -> None:
+        self._exec = exec_
+        self._wrapper = wrapper
+        self._machine = machine
+        self._contacts = Contacts(exec_, wrapper, machine, head)
+
+    async def probe(self, target: SshTarget, asks: Sequence[ProbeAsk]) -> Probed:
+        """Reports about all of `asks`: one round trip for each store that is named in them. Needs no contact and leaves nothing behind."""
+        lines = {ask.execution: f"{ask.execution} {ask.witness or '-'}" for ask in asks}
+        reports, _, host_key = await self._ask_all(target, asks, Verb.PROBE, lines, [])
+        return Probed(reports, host_key)
+
+    async def fence(self, target: SshTarget, asks: Sequence[FenceAsk]) -> Probed:
+        """Takes the gates of all of `asks` that are open; the reports say who has each gate now, `fenced` only once that is on disk."""
+        lines = {ask.execution: f"{ask.execution} {ask.witness} {ask.token}" for ask in asks}
+        reports, _, host_key = await self._ask_all(target, asks, Verb.FENCE, lines, [])
+        return Probed(reports, host_key)
+
+    async def cancel(self, target: SshTarget, ask: CancelAsk) -> Cancelled:
+        """Stops one execution, or fences it where it has not started. The report is the store's word after that."""
+        lines = {ask.execution: f"{ask.execution} {ask.witness or '-'} {ask.token}"}
+        keys = [("mode", ask.mode), ("grace", ask.grace)]
+        reports, cancelled, _ = await self._ask_all(target, [ask], Verb.CANCEL, lines, keys)
+        return Cancelled(reports[ask.execution], cancelled.get(ask.execution))
+
+    async def _ask_all(
+        self,
+        target: SshTarget,
+        asks: Sequence[Ask],
+        verb: Verb,
+        lines: Mapping[ExecutionId, str],
+        keys: list[tuple[str, str]],
+    ) -> tuple[dict[ExecutionId, ProbeReport], dict[ExecutionId, CancelLine], str | None]:
+        connection = await self._exec.connect(target)
+        if isinstance(connection, Unreachable):
+            return dict.fromkeys(lines, connection), {}, None
+        reports: dict[ExecutionId, ProbeReport] = {}
+        cancelled: dict[ExecutionId, CancelLine] = {}
+        for place, group in _by_place(target, asks).items():
+            answer = await self._ask_markers(connection, place, verb, group, lines, keys)
+            if isinstance(answer, MarkersAnswer):
+                cancelled |= answer.cancelled
+                silent = Unreachable(
+                    Step.BEGUN, "answer", False, "the host did not answer about this execution"
+                )
+                reports |= {name: answer.reports.get(name, silent) for name in group}
+            else:
+                reports |= dict.fromkeys(group, answer)
+        return reports, cancelled, connection.host_key
+
+    async def _ask_markers(
+        self,
+        connection: Connection,
+        place: Place,
+        verb: Verb,
+        group: Sequence[ExecutionId],
+        lines: Mapping[ExecutionId, str],
+        keys: list[tuple[str, str]],
+    ) -> MarkersAnswer | Unreachable | OtherStore:
+        told = [*keys, *(("id", lines[name]) for name in group)]
+        answer = await self._contacts.ask(connection, place, verb, told, len(group) * (MARKER_LINES + 1) + 4)
+        match answer:
+            case Unreachable():
+                return answer
+            case ErrorAnswer():
+                changed = answer.reason in ("store-changed", "store")
+                return OtherStore(None, connection.host_key) if changed else unusable(answer)
+            case Lines():
+                found = parse_markers(answer.lines, frozenset(group))
+        return Unreachable(Step.BEGUN, "answer", False, found.why) if isinstance(found, Broken) else found
+
+    async def follow(
+        self, target: SshTarget, ask: ProbeAsk, out_from: int, err_from: int, wait: bool, sink: Sink
+    ) -> MarkerReport | Unreachable | OtherStore:
+        """Hands on the outputs from the given offsets, to the command's end if `wait`, else what is there; then the store's full report.
+
+        A link that is lost on the way is `Unreachable` with the step that was reached: the sink has what came, the next follow goes on from there.
+        """
+        keys = [
+            ("id", f"{ask.execution} {ask.witness or '-'}"),
+            ("out", str(out_from)),
+            ("err", str(err_from)),
+        ]
+        keys.append(("wait", "yes" if wait else "no"))
+        place = place_of(target, ask.store_path, ask.store_id)
+        heard = await self._stream(target, place, Verb.FOLLOW, keys, (), sink)
+        if isinstance(heard, Unreachable):
+            return heard
+        # The trailer says only that the stream is whole: what happened is the marker's to say, with the digests that are written after it.
+        return (await self.probe(target, [ask])).reports[ask.execution]
+
+    async def check(
+        self, target: SshTarget, question: MarkedRequest, store_path: str | None = None
+    ) -> CheckAnswer | Unreachable:
+        """The exit status of a harmless question (argv, env, cwd, timeout of `question`); None where the host could not ask it.
+
+        Leaves no marker; may be asked again.
+        """
+        keys = [("timeout", question.timeout)] if question.timeout is not None else []
+        try:
+            sections = command_sections(question.argv, question.env, question.cwd)
+        except ValueError as error:
+            return Unreachable(Step.NOTHING, "request", True, host_text(str(error)))
+        heard = await self._stream(target, place_of(target, store_path), Verb.CHECK, keys, sections, None)
+        if isinstance(heard, Unreachable):
+            return heard
+        return CheckAnswer(heard.trailer.status if isinstance(heard.trailer, CheckTrailer) else None)
+
+    async def _stream(
+        self,
+        target: SshTarget,
+        place: Place,
+        verb: Verb,
+        keys: Sequence[tuple[str, str]],
+        sections: Sequence[Section],
+        sink: Sink | None,
+    ) -> Heard | Unreachable:
+        """A streaming question that was heard to its end, trailer included; the wrapper is installed once where nothing answers."""
+        connection = await self._exec.connect(target)
+        if isinstance(connection, Unreachable):
+            return connection
+        first = await self._stream_once(connection, place, verb, keys, sections, sink)
+        if isinstance(first, Unreachable) or first.word is not None:
+            return first if isinstance(first, Unreachable) else _whole(first)
+        failed = await self._contacts.install(connection, place)
+        if failed is not None:
+            return failed
+        again = await self._stream_once(connection, place, verb, keys, sections, sink)
+        return again if isinstance(again, Unreachable) else _whole(again)
+
+    async def _stream_once(
+        self,
+        connection: Connection,
+        place: Place,
+        verb: Verb,
+        keys: Sequence[tuple[str, str]],
+        sections: Sequence[Section],
+        sink: Sink | None,
+    ) -> Heard | Unreachable:
+        nonce = self._nonce()
+        try:
+            text = exec_text(self._wrapper, place, verb, nonce)
+            request = encode(verb, nonce, [*place.keys(), *keys], sections)
+        except ValueError as error:
+            return Unreachable(Step.AUTHENTICATED, "request", True, host_text(str(error)))
+        channel = await self._exec.open(connection, text)
+        match channel:
+            case NotSent():
+                return Unreachable(channel.step, channel.reason, channel.permanent, channel.text)
+            case Lost():
+                return Unreachable(channel.step, "link", False, channel.text)
+        heard, _ = await listen(channel, outgoing(request, None, 0), nonce, sink)
+        return heard if heard.clean else Unreachable(furthest(heard), "link", False, heard.text)
+
+    def _nonce(self) -> str:
+        return new_token(self._machine.entropy(16))
+
+
+def _whole(heard: Heard) -> Heard | Unreachable:
+    """A stream with its trailer; without a begin frame, and after an install, nobody is there who speaks our words."""
+    if heard.word is None:
+        return Unreachable(Step.REQUESTED, "no-frame", True, heard.text)
+    return heard if heard.trailer is not None else Unreachable(furthest(heard), "answer", False)
+
+
+def _by_place(target: SshTarget, asks: Sequence[Ask]) -> dict[Place, list[ExecutionId]]:
+    places: dict[Place, list[ExecutionId]] = defaultdict(list)
+    for ask in asks:
+        places[place_of(target, ask.store_path, ask.store_id)].append(ask.execution)
+    return places

@@ -1,0 +1,73 @@
+"""The verbs that carry a command's output: one listener that cuts the frames out and hands the bytes on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from harness.core.frames import Begun, Data, StreamReader
+from harness.core.text import host_text
+from harness.marked.conclude import Heard
+from harness.marked.messages import Sink
+from harness.marked.talk import Talk, converse
+from harness.ports import Channel, Chunk, Stream
+
+
+class Listener:
+    """Feeds one channel's chunks to the frame reader and what comes out of it to the sink (None: the bytes are only counted)."""
+
+    def __init__(self, nonce: str, sink: Sink | None) -> None:
+        self.reader = StreamReader(nonce)
+        self._sink = sink
+        self._sizes = {Stream.OUT: 0, Stream.ERR: 0}
+
+    async def hear(self, chunk: Chunk) -> bool:
+        """Takes a chunk; never has heard enough before the channel ends."""
+        feed = self.reader.out if chunk.stream is Stream.OUT else self.reader.err
+        await self._pass(feed(chunk.data))
+        return False
+
+    async def _pass(self, items: tuple[Begun | Data, ...]) -> None:
+        for item in items:
+            match item:
+                case Begun():
+                    if item.word == "started" and self._sink is not None:
+                        await self._sink.started()
+                case Data():
+                    await self._data(Stream.ERR if item.err else Stream.OUT, item.data)
+
+    async def _data(self, stream: Stream, data: bytes) -> None:
+        self._sizes[stream] += len(data)
+        if self._sink is not None:
+            await self._sink.data(stream, data)
+
+    async def finish(self, talk: Talk) -> Heard:
+        """What was heard in all, after the channel's end; the last held-back bytes go to the sink."""
+        items, trailer = self.reader.end()
+        await self._pass(items)
+        clean = talk.end is not None and talk.end.clean and not talk.trouble
+        return Heard(
+            word=self.reader.word,
+            trailer=trailer,
+            clean=clean,
+            out=self._sizes[Stream.OUT],
+            err=self._sizes[Stream.ERR],
+            bytes_sent=talk.bytes_sent,
+            text=self._why(talk),
+        )
+
+    def _why(self, talk: Talk) -> str:
+        if talk.trouble:
+            return f"stdin could not be read whole ({talk.trouble})"
+        if talk.end is not None and not talk.end.clean:
+            return host_text(talk.end.text)
+        return self.reader.noise if self.reader.word is None else ""
+
+
+async def listen(
+    channel: Channel, request: AsyncGenerator[bytes, None], nonce: str, sink: Sink | None
+) -> tuple[Heard, bool]:
+    """One whole conversation of a streaming verb; True where the boot text said that there is no wrapper."""
+    listener = Listener(nonce, sink)
+    talk = await converse(channel, request, listener.hear)
+    heard = await listener.finish(talk)
+    return heard, listener.reader.missing
