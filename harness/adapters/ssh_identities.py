@@ -1,0 +1,152 @@
+"""What we can log in with: identity files and the agent, in the order and with the refusals of ssh.
+
+A private key is read when a connection is made and belongs to that connection only. Nothing asks for a passphrase here: a key that has
+one is left to the agent, and the note says so.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import asyncssh
+
+from harness.adapters.ssh_settings import IDENTITIES, Settings
+
+_SIZE_LIMIT: Final = 1024 * 1024
+_HELD_BACK: Final = frozenset({"identity-permissions", "identity-passphrase"})
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why an identity was not offered: a reason word and a sentence. It explains a failed login, it does not cause one."""
+
+    reason: str
+    text: str
+
+
+@dataclass(slots=True)
+class Identities:
+    """Keys to offer, in order, and the open agent that some of them live in (None without one). Close it after the login."""
+
+    keys: list[asyncssh.SSHKeyPair] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    agent: asyncssh.SSHAgentClient | None = None
+
+    def explanation(self) -> Note | None:
+        """The note that explains a refused login: a key held back always does, the others where there was nothing to offer."""
+        told = [note for note in self.notes if note.reason in _HELD_BACK or not self.keys]
+        return min(told, key=lambda note: note.reason not in _HELD_BACK, default=None)
+
+    async def close(self) -> None:
+        """Lets go of the agent."""
+        if self.agent is not None:
+            self.agent.close()
+            await self.agent.wait_closed()
+            self.agent = None
+
+
+async def gather(settings: Settings) -> Identities:
+    """Reads the files and asks the agent. Never raises for what it finds there: that is a note."""
+    found = Identities()
+    wanted: set[bytes] = set()
+    chosen = settings.identity_file is not IDENTITIES and settings.identity_file != IDENTITIES
+    for path in settings.identity_file:
+        _read(path, chosen, found, wanted)
+    await _ask_agent(settings, found, wanted)
+    return found
+
+
+def _read(path: str, chosen: bool, found: Identities, wanted: set[bytes]) -> None:
+    """Adds the key in `path` to `found.keys`, and its public half to `wanted`; else a note."""
+    path = os.path.expanduser(path)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        if chosen:
+            found.notes.append(Note("identity-missing", f"identity file {path} does not exist"))
+        _remember_public(path, wanted)  # the private half may live in the agent alone
+        return
+    except OSError as error:
+        found.notes.append(Note("identity-unreadable", f"identity file {path}: {error.strerror}"))
+        return
+    with os.fdopen(handle, "rb") as file:
+        seen = os.fstat(handle)
+        data = file.read(_SIZE_LIMIT) if stat.S_ISREG(seen.st_mode) else b""
+    if b"PRIVATE KEY" not in data:
+        _remember_public_text(data, wanted)
+    elif seen.st_uid == os.getuid() and seen.st_mode & 0o077:
+        mode = stat.S_IMODE(seen.st_mode)
+        text = f"identity file {path} can be read by others (mode {mode:04o}) and is not used; next: chmod 600 {path}"
+        found.notes.append(Note("identity-permissions", text))
+    else:
+        _load(path, data, found, wanted)
+
+
+def _load(path: str, data: bytes, found: Identities, wanted: set[bytes]) -> None:
+    try:
+        # The path, not the bytes: a certificate beside the key is found by its name.
+        pairs = asyncssh.load_keypairs(path)
+    except asyncssh.KeyImportError as error:
+        _remember_public(path, wanted)
+        found.notes.append(_why_unusable(path, data, error))
+    except (asyncssh.KeyEncryptionError, ValueError, OSError):
+        found.notes.append(Note("identity-unreadable", f"identity file {path} holds no key that can be read"))
+    else:
+        found.keys.extend(pairs)
+        wanted.update(pair.key_public_data for pair in pairs)
+
+
+def _why_unusable(path: str, data: bytes, error: asyncssh.KeyImportError) -> Note:
+    if str(error).startswith("Passphrase") or b"ENCRYPTED" in data:
+        text = f"identity file {path} needs a passphrase, which is never asked for here; next: give it to ssh-agent with ssh-add {path}"
+        return Note("identity-passphrase", text)
+    return Note("identity-unreadable", f"identity file {path} holds no key that can be read")
+
+
+def _remember_public(path: str, wanted: set[bytes]) -> None:
+    try:
+        with open(f"{path}.pub", "rb") as file:
+            _remember_public_text(file.read(_SIZE_LIMIT), wanted)
+    except OSError:
+        return
+
+
+def _remember_public_text(data: bytes, wanted: set[bytes]) -> None:
+    try:
+        wanted.add(asyncssh.import_public_key(data).public_data)
+    except (asyncssh.KeyImportError, ValueError):
+        return
+
+
+async def _ask_agent(settings: Settings, found: Identities, wanted: set[bytes]) -> None:
+    path = agent_path(settings.identity_agent, os.environ)
+    if path is None:
+        return
+    try:
+        found.agent = await asyncssh.connect_agent(path)
+        offered: Sequence[asyncssh.SSHKeyPair] = await found.agent.get_keys()
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else "no answer that can be read"
+        found.notes.append(Note("agent-unreachable", f"ssh-agent at {path}: {what}"))
+        return
+    mine = [pair for pair in offered if pair.key_public_data in wanted]
+    others = (
+        [] if settings.identities_only else [pair for pair in offered if pair.key_public_data not in wanted]
+    )
+    # As ssh: keys of the agent that were named come first, then the agent's others, then files.
+    found.keys[:0] = [*mine, *others]
+
+
+def agent_path(chosen: str | None, environment: os._Environ[str] | dict[str, str]) -> str | None:
+    """The agent's socket: IdentityAgent (`none`, `SSH_AUTH_SOCK`, `$NAME` or a path), else SSH_AUTH_SOCK; None without one."""
+    if chosen is not None and chosen.lower() == "none":
+        return None
+    if chosen is None or chosen == "SSH_AUTH_SOCK":
+        return environment.get("SSH_AUTH_SOCK") or None
+    if chosen.startswith("$"):
+        return environment.get(chosen[1:].strip("{}")) or None
+    return os.path.expanduser(chosen)
