@@ -1,0 +1,75 @@
+"""The wrapper's text and the exec strings that start it on a host (`remote/README.md` sections 3 and 4).
+
+The text is the files of `remote/` one after the other, in the order of `PARTS`, never templated: every host runs the same bytes, and their
+SHA-256 is their name there.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+from pathlib import Path
+from typing import Final
+
+PARTS: Final = (
+    "lib.sh",
+    "request.sh",
+    "store.sh",
+    "state.sh",
+    "report.sh",
+    "gate.sh",
+    "run.sh",
+    "supervise.sh",
+    "command.sh",
+    "collect.sh",
+    "finish.sh",
+    "caps.sh",
+    "contact.sh",
+    "ask.sh",
+    "follow.sh",
+    "cancel.sh",
+    "check.sh",
+    "gc.sh",
+    "main.sh",
+)
+"""The order of concatenation. `main.sh` is last: its last line is the one call."""
+
+_STORE: Final = 'd=$1;[ "$d" = - ]&&d=${HOME:+$HOME/.local/state/harness-markers};'
+
+BOOT: Final = _STORE + 'f=$d/bin/$2;if [ -r "$f" ];then . "$f";else echo;echo "@$4 missing";fi'
+"""Finds the wrapper in the store and reads it with `.`; says `missing` where it is not there."""
+
+INSTALL_BOOT: Final = (
+    "umask 077;"
+    + _STORE
+    + 'n=;h_new=;while IFS= read -r l;do case $l in "bytes "*)n=${l#* };;"@$4 end")break;;esac;done;'
+    + 'if [ -n "$d" ]&&mkdir -p "$d/bin"&&set -C&&head -c "${n:-0}" >"$d/bin/t.$4"&&set +C;then h_new=$d/bin/t.$4;fi;'
+    + 'if [ -n "$h_new" ]&&[ "$(wc -c <"$h_new")" -eq "${n:-0}" ];then . "$h_new";'
+    + 'else echo;echo "@$4 begin answer";echo "error reason=install";echo "@$4 answer 1 end";[ -z "$h_new" ]||rm -f "$h_new";fi'
+)
+"""Takes the wrapper from the request's raw bytes into a file of its own and reads that, which checks, syncs and names it."""
+
+
+@functools.cache
+def wrapper_text() -> bytes:
+    """The whole wrapper. From `harness/_remote/` where the package is installed with it, else from the checkout's `remote/`."""
+    packaged = importlib.resources.files("harness") / "_remote"
+    base = packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent / "remote"
+    return b"".join((base / name).read_bytes() for name in PARTS)
+
+
+@functools.cache
+def wrapper_sha256() -> str:
+    """SHA-256 of `wrapper_text()`, 64 hex digits: the wrapper's name on every host."""
+    return hashlib.sha256(wrapper_text()).hexdigest()
+
+
+def boot_string(store: str, verb: str, nonce: str, sha256: str | None = None) -> str:
+    """The exec string of every verb but `install`. `store` is an absolute path of `[A-Za-z0-9/._+@,:-]`, or `-` for the default."""
+    return f"sh -c '{BOOT}' sh {store} {sha256 or wrapper_sha256()} {verb} {nonce}"
+
+
+def install_boot_string(store: str, nonce: str, sha256: str | None = None) -> str:
+    """The exec string of `install`. The request that follows says `bytes N` and has the wrapper as its raw part."""
+    return f"sh -c '{INSTALL_BOOT}' sh {store} {sha256 or wrapper_sha256()} install {nonce}"

@@ -1,0 +1,128 @@
+# shellcheck shell=sh
+# caps.sh: finds out, once a boot, what this host can do. A host that cannot keep the promises is refused by name.
+
+h_needed='cat chmod cksum cut date dd grep head ln mkdir mkfifo mv rm rmdir setsid sh sleep sync tr wc'
+
+# h_caps_make: tries everything out in the store and writes `caps`. 1 with h_why where the store cannot be used.
+h_caps_make() {
+    for h_x in $h_needed; do
+        command -v "$h_x" >/dev/null 2>&1 || [ "$h_x" = sync ] || { h_why=tools-$h_x; return 1; }
+    done
+    h_random || { h_why=tools-random; return 1; }
+    h_tmp=$h_store/t.$h_val
+    mkdir "$h_tmp" 2>/dev/null || { h_explain "$h_store"; return 1; }
+    h_caps_try
+    h_rc=$?
+    rm -rf "$h_tmp"
+    [ "$h_rc" -eq 0 ] || return 1
+    h_where
+    h_random
+    h_caps="boot=$h_boot pidns=$h_ns sync=$h_syncm live=fifo fifo=$h_fifom fs=$h_fs volatile=$h_volatile shared=$h_shared"
+    h_caps="$h_caps eight=$h_eight sleep=$h_sleepm epoch=$h_epoch setsid=$h_setsid sha=$h_sham"
+    h_write "$h_store/c.$h_val" "$h_caps" && mv "$h_store/c.$h_val" "$h_store/caps" || { h_explain "$h_store"; return 1; }
+    h_caps_read
+}
+
+# h_caps_fresh: whether the caps on the disk were found in this boot and pid namespace, by tools that are still there.
+h_caps_fresh() {
+    h_caps_read || return 1
+    h_where
+    h_field "$h_caps" boot
+    [ "$h_val" = "$h_boot" ] && [ "$h_boot" != - ] || return 1
+    h_field "$h_caps" pidns
+    [ "$h_val" = "$h_ns" ] || return 1
+    command -v "$h_setsid" >/dev/null 2>&1 || return 1
+    case $h_syncm in sync | global) command -v sync ;; *) command -v "$h_syncm" ;; esac >/dev/null 2>&1
+}
+
+# h_random: h_val is 32 random hex digits from the kernel.
+h_random() {
+    { read -r h_val; } 2>/dev/null </proc/sys/kernel/random/uuid || return 1
+    h_x=$h_val h_val=
+    while :; do
+        case $h_x in *-*) h_val=$h_val${h_x%%-*} h_x=${h_x#*-} ;; *) break ;; esac
+    done
+    h_val=$h_val$h_x
+    h_is hex "$h_val"
+}
+
+h_caps_try() {
+    h_put x >"$h_tmp/a" || { h_explain "$h_store"; return 1; }
+    ln "$h_tmp/a" "$h_tmp/b" 2>/dev/null && [ "$h_tmp/a" -ef "$h_tmp/b" ] && ! ln "$h_tmp/a" "$h_tmp/b" 2>/dev/null ||
+        { h_why=no-hardlinks; return 1; }
+    mkfifo "$h_tmp/f" 2>/dev/null && [ -p "$h_tmp/f" ] || { h_why=no-fifo; return 1; }
+    [ -r /proc/self/stat ] && [ -r /proc/uptime ] || { h_why=tools-proc; return 1; }
+    h_caps_sync || { h_why=sync; return 1; }
+    h_caps_fs
+    h_caps_fifo
+    h_caps_rest
+}
+
+# h_caps_sync: the strongest method that works for a file and a directory. `sync` without regard to its arguments is `global`: stronger, slower.
+h_caps_sync() {
+    h_syncm=sync
+    if h_sync "$h_tmp/a" "$h_tmp"; then
+        ! sync "$h_tmp/none" 2>/dev/null || h_syncm=global
+        return 0
+    fi
+    h_syncm=fsync
+    command -v fsync >/dev/null 2>&1 && h_sync "$h_tmp/a" "$h_tmp" && return 0
+    h_syncm=dd
+    h_sync "$h_tmp/a" "$h_tmp"
+}
+
+# h_caps_fs: the store's file system. `shared=no`: no other machine can have it; `layer`: no other container either; else unknown.
+h_caps_fs() {
+    h_fs=$(stat -f -c %T "$h_store" 2>/dev/null)
+    case $h_fs in '' | *[!A-Za-z0-9/._-]*) h_fs=- ;; esac
+    h_volatile=no h_shared=unknown
+    case $h_fs in
+        tmpfs | ramfs) h_volatile=yes h_shared=no ;;
+        overlayfs | overlay | aufs) h_shared=layer ;;
+        ext* | xfs | btrfs | zfs | f2fs | reiserfs | jfs | bcachefs | ubifs | jffs2) h_shared=no ;;
+    esac
+}
+
+# h_caps_fifo: how to ask whether a FIFO is open elsewhere: GNU dd, or an open that waits under `timeout`.
+h_caps_fifo() {
+    h_fifom=dd
+    if dd if=/dev/null of="$h_tmp/a" oflag=nonblock conv=nocreat,notrunc 2>/dev/null; then return 0; fi
+    h_fifom=timeout
+}
+
+h_caps_rest() {
+    command -v timeout >/dev/null 2>&1 || [ "$h_fifom" = dd ] || { h_why=tools-timeout; return 1; }
+    h_sleepm=whole
+    ! sleep 0.01 2>/dev/null || h_sleepm=part
+    h_x=$(date +%s)
+    h_epoch=-
+    read -r h_up h_y </proc/uptime || h_up=-
+    ! h_is number "$h_x" || [ "$h_up" = - ] || h_epoch=$((h_x - ${h_up%.*}))
+    h_setsid=$(command -v setsid)
+    case $h_setsid in '' | *[!A-Za-z0-9/._-]*) h_why=tools-setsid; return 1 ;; esac
+    h_sham=-
+    for h_x in sha256sum shasum openssl; do
+        [ "$h_sham" != - ] || ! command -v "$h_x" >/dev/null 2>&1 || h_sham=$h_x
+    done
+    h_caps_eight
+}
+
+# h_caps_eight: whether this shell keeps every byte in a variable (yash drops what its locale does not know).
+h_caps_eight() {
+    h_eight=no
+    printf '\377\200\n' >"$h_tmp/e"
+    { IFS= read -r h_x; } <"$h_tmp/e"
+    [ "${#h_x}" -ne 2 ] || h_eight=yes
+}
+
+# h_sha FILE: h_val is its SHA-256, `-` where the host has no tool for it.
+h_sha() {
+    case $h_sham in
+        sha256sum) h_val=$(sha256sum <"$1") ;;
+        shasum) h_val=$(shasum -a 256 <"$1") ;;
+        openssl) h_val=$(openssl dgst -sha256 -r <"$1") ;;
+        *) h_val=- ;;
+    esac 2>/dev/null
+    h_val=${h_val%% *}
+    case $h_val in *[!0-9a-f]* | '') h_val=- ;; esac
+}

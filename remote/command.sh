@@ -1,0 +1,102 @@
+# shellcheck shell=sh
+# command.sh: runs the command with its streams drained by processes of their own, and finds the end of its output.
+
+# h_command_run: returns when the command has ended; h_raw is what `$?` held, h_complete_out and h_complete_err are set by h_collect.
+h_command_run() {
+    h_drain out o
+    h_drain err e
+    h_oom_now
+    h_oom0=$h_val
+    h_watch "$h_q_timeout" timeout
+    h_launch "$h_s_command" "$h_in" "$h_dir/o.$h_token" "$h_dir/e.$h_token"
+    h_raw=$h_rc
+    h_now
+    h_t1=$h_wall h_up1=$h_up
+    h_unwatch
+    h_oom_now
+    h_oom=-
+    [ "$h_val" = - ] || h_oom=$((h_val - h_oom0))
+    h_collect
+}
+
+# h_drain NAME LETTER: a process that copies a FIFO into a file until the last writer is gone. When the file cannot take more, it reads on and
+# throws away: neither our disk nor our helper ends the command. It outlives us and holds nothing that says we live.
+h_drain() {
+    {
+        exec 7>&-
+        if cat >>"$h_dir/$1"; then
+            h_put "$1 whole$h_nl" >&6
+        else
+            cat >/dev/null
+            h_put "$1 part$h_nl" >&6
+        fi
+    } <"$h_dir/$2.$h_token" >/dev/null &
+}
+
+# h_launch CODE IN OUT ERR: the command in a session of its own, in the foreground: in the background it could not be interrupted.
+# The redirections stand inside, so that no word of this shell about a signal reaches the command's stderr. h_rc is its status.
+h_launch() {
+    (
+        h_stat self
+        if [ "$h_pid" = "$h_super" ]; then
+            # ksh93 has not forked yet; setting a limit to what it is makes it
+            ulimit -c "$(ulimit -c)"
+            h_stat self
+        fi
+        h_put "$h_pid $h_began $h_nl" >"$h_dir/j.$h_token"
+        exec <"$2" >"$3" 2>"$4" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+        umask "$h_umask"
+        if [ -n "$h_lc_set" ]; then LC_ALL=$h_lc; else unset LC_ALL; fi
+        eval "$h_s_env"
+        HARNESS_EXECUTION_ID=$h_id
+        export HARNESS_EXECUTION_ID
+        [ -z "$h_cwd" ] || CDPATH='' cd -- "$h_cwd" || exit 126
+        eval "$1"
+        exec "$h_setsid" -- "$@"
+    )
+    h_rc=$?
+}
+
+# h_watch SECONDS REASON: ends the command's group after that time; nothing where SECONDS is empty. It goes on if we die.
+h_watch() {
+    h_watcher=
+    [ -n "$1" ] || return 0
+    {
+        exec 6>&- 7>&-
+        h_nap "$1"
+        h_stop "$h_dir" "$h_token" "$2" "$h_q_grace"
+    } </dev/null >/dev/null &
+    h_watcher=$!
+}
+
+# h_nap SECONDS: sleeps so that our end takes the sleep with it.
+h_nap() {
+    trap 'kill "$h_napper"; exit 0' TERM
+    sleep "$1" &
+    h_napper=$!
+    wait "$h_napper"
+}
+
+h_unwatch() {
+    [ -z "$h_watcher" ] || kill "$h_watcher"
+}
+
+# h_oom_now: h_val is how many processes of this control group the kernel has killed for memory, `-` where it does not tell.
+h_oom_now() {
+    h_val=-
+    while IFS=: read -r h_x h_y h_z; do
+        case $h_x:$h_y in
+            0:) h_oom_file /sys/fs/cgroup"$h_z"/memory.events /sys/fs/cgroup/memory.events ;;
+            *:memory) h_oom_file /sys/fs/cgroup/memory"$h_z"/memory.oom_control /sys/fs/cgroup/memory/memory.oom_control ;;
+        esac
+        [ "$h_val" = - ] || break
+    done </proc/self/cgroup
+}
+
+h_oom_file() {
+    [ -r "$1" ] || shift
+    [ -r "$1" ] || return 0
+    while read -r h_x h_y; do
+        [ "$h_x" != oom_kill ] || h_val=$h_y
+    done <"$1"
+}

@@ -1,0 +1,114 @@
+# shellcheck shell=sh
+# contact.sh: the first exchange with a store, and the wrapper's own installation.
+
+# h_contact: makes the store where it is not there, leaves the witness, durable, and tells who we are.
+h_contact() {
+    umask 077
+    h_begin_answer
+    if ! h_request || [ -z "$h_witness" ] || [ -z "$h_q_journal" ]; then
+        h_error request
+    elif ! h_store_make || ! h_leave_witness; then
+        h_error "$h_why"
+    else
+        h_contact_lines
+    fi
+    h_end_answer
+}
+
+h_contact_lines() {
+    h_where
+    h_line "store $h_sid"
+    h_encode "$h_store"
+    h_line "path $h_val"
+    h_line "boot $h_boot"
+    h_caps=${h_caps# }
+    h_line "caps ${h_caps% }"
+    h_line "witness $h_witness"
+    h_newest
+    h_line "newest $h_val"
+    h_sha "$h_store/bin/$h_sha"
+    h_line "wrapper $h_val"
+}
+
+# h_store_make: a safe store with identity and capabilities, all on disk. 1 with h_why.
+h_store_make() {
+    if ! h_store_safe; then
+        [ "$h_why" = store-missing ] || return 1
+        [ -z "$h_q_store" ] || { h_why=store-changed; return 1; }
+        mkdir -p "$h_store" 2>/dev/null || { h_explain "${h_store%/*}"; return 1; }
+        h_store_safe || return 1
+    fi
+    [ -w "$h_store" ] || { h_why=readonly; return 1; }
+    chmod 700 "$h_store" 2>/dev/null || { h_why=store-owner; return 1; }
+    [ -d "$h_store/x" ] || mkdir "$h_store/x" 2>/dev/null || [ -d "$h_store/x" ] || { h_explain "$h_store"; return 1; }
+    h_caps_fresh || h_caps_make || return 1
+    h_make_id || return 1
+    [ -z "$h_q_store" ] || [ "$h_q_store" = "$h_sid" ] || { h_why=store-changed; return 1; }
+}
+
+# h_make_id: the store's identity, published by a link so that two first contacts agree, and durable before it is told.
+h_make_id() {
+    h_store_id && return 0
+    h_random && h_sid=$h_val && h_random || return 1
+    h_write "$h_store/i.$h_val" "$h_sid" || return 1
+    ln "$h_store/i.$h_val" "$h_store/store-id" 2>/dev/null
+    rm -f "$h_store/i.$h_val"
+    h_store_id || { h_why=store-id; return 1; }
+    # the directories above may be new, too; another account's need no sync of ours
+    set -- "$h_store/store-id" "$h_store"
+    h_x=${h_store%/*}
+    while [ -n "$h_x" ] && [ -O "$h_x" ] && [ -r "$h_x" ]; do
+        set -- "$@" "$h_x"
+        h_x=${h_x%/*}
+    done
+    h_sync "$@" || { h_why=sync; return 1; }
+}
+
+# h_leave_witness: the directory x/WITNESS with a non-empty file in it, on disk.
+h_leave_witness() {
+    h_w=$h_store/x/$h_witness
+    mkdir "$h_w" 2>/dev/null || { h_explain "$h_store/x"; [ ! -d "$h_w" ] || h_why=witness; return 1; }
+    h_now
+    h_write "$h_w/w" "1 witness store=$h_sid witness=$h_witness wall=$h_wall up=$h_up end" || return 1
+    h_sync "$h_w/w" "$h_store/store-id" "$h_w" "$h_store/x" "$h_store" || { h_why=sync; return 1; }
+}
+
+# h_newest: h_val is this journal's witness with the highest sequence, the new one apart; `-` if there is none.
+h_newest() {
+    h_best=-1 h_val=-
+    set +f
+    for h_x in "$h_store/x/$h_q_journal"_*; do
+        h_y=${h_x##*/}
+        h_n=${h_y#*_} h_n=${h_n%%_*}
+        h_is number "$h_n" && h_is witness "$h_y" && [ "$h_y" != "$h_witness" ] && [ -s "$h_x/w" ] || continue
+        [ "$h_n" -gt "$h_best" ] || continue
+        h_best=$h_n h_val=$h_y
+    done
+    set -f
+}
+
+# h_install FILE: the wrapper has come whole into FILE (the exec string did that, and reads it now): checked, synced, named by its SHA-256.
+h_install() {
+    h_begin_answer
+    h_caps='' h_syncm=sync h_sham=- h_epoch=-
+    h_mkdirs="$h_store/bin"
+    if ! h_store_safe || [ -L "$h_mkdirs" ] || [ ! -O "$h_mkdirs" ]; then
+        h_error "$h_why"
+    else
+        h_install_file "$1" && h_line "installed $h_sha" || h_error "$h_why"
+    fi
+    rm -f "$1"
+    h_end_answer
+}
+
+h_install_file() {
+    for h_x in openssl shasum sha256sum; do
+        ! command -v "$h_x" >/dev/null 2>&1 || h_sham=$h_x
+    done
+    h_sha "$1"
+    [ "$h_val" = - ] || [ "$h_val" = "$h_sha" ] || { h_why=sha; return 1; }
+    h_caps_fresh || h_caps_make || return 1
+    h_sync "$1" || { h_why=sync; return 1; }
+    mv "$1" "$h_store/bin/$h_sha" || { h_explain "$h_store/bin"; return 1; }
+    h_sync "$h_store/bin/$h_sha" "$h_store/bin" "$h_store" || { h_why=sync; return 1; }
+}

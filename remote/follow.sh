@@ -1,0 +1,64 @@
+# shellcheck shell=sh
+# follow.sh: reads a command's output from an offset, to its end.
+
+h_follow() {
+    exec 9>&2 2>/dev/null
+    h_begun=no
+    if ! h_request || [ -z "$h_id" ]; then
+        h_trail "error reason=request"
+    elif ! h_store_open; then
+        case $h_why in store-changed) h_trail store-changed ;; *) h_trail "error reason=$h_why" ;; esac
+    else
+        h_follow_one
+    fi
+}
+
+h_follow_one() {
+    h_find "$h_id"
+    [ -n "$h_dir" ] || h_dir=$h_store/x/-/$h_id
+    h_front_dir=$h_dir
+    h_state "$h_dir" "$h_id"
+    if [ "$h_st" = fenced ]; then h_sync "$h_dir/start" "$h_dir" "${h_dir%/*}" || h_st=unknown; fi
+    if [ ! -f "$h_dir/out" ] || [ ! -f "$h_dir/err" ] || [ "$h_st" = absent ] || [ "$h_st" = damaged ]; then
+        h_follow_none
+        return
+    fi
+    h_begin following
+    exec 3<"$h_dir/out" 4<"$h_dir/err"
+    h_skip 3 "$h_q_out"
+    h_skip 4 "$h_q_err"
+    h_pause=0.05
+    h_follow_live && h_follow_end
+}
+
+# h_follow_none: no output to read. A finish without it (closed at the gate) is told all the same.
+h_follow_none() {
+    if [ "$h_st" = finished ]; then h_trail "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
+}
+
+# h_follow_live: copies while it runs and the caller waits. 1 when the channel is gone.
+h_follow_live() {
+    while :; do
+        case $h_st:$h_q_wait in running:yes | orphaned:yes | unknown:yes) ;; *) return 0 ;; esac
+        h_copy || return 1
+        h_nap_short
+        h_scan=
+        h_state "$h_dir" "$h_id"
+    done
+}
+
+h_nap_short() {
+    if [ "$h_sleepm" = part ]; then sleep "$h_pause"; else sleep 1; fi
+}
+
+# h_follow_end: the rest, and the word about the end.
+h_follow_end() {
+    case $h_st in
+        finished) h_front_end "${h_r_finish#1 }" ;;
+        ended) h_front_end "${h_r_ended#1 }" ;;
+        *)
+            h_copy || return 1
+            h_trail "state state=$h_st"
+            ;;
+    esac
+}

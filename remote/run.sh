@@ -1,0 +1,143 @@
+# shellcheck shell=sh
+# run.sh: the channel's side of `run`. It reads nothing from the channel: the supervisor does, in a session of its own, and tells us over
+# a pipe what to say. We hold nothing that the command needs: when the channel goes, only we go.
+#
+# Lines on the pipe: `in TOKEN PID SLEEP DIR` (the request was read), `sync` (the gate is ours, not yet on disk), `won` (it is on disk, the
+# command starts), `say TRAILER` (nothing runs), `end RECORD` (finish is on disk), `t` (time to look for output).
+
+h_run() {
+    {
+        exec setsid sh "$h_store/bin/$h_sha" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
+    } | h_front
+}
+
+# h_front: says what the supervisor told.
+h_front() {
+    exec 5<&0 9>&2 2>/dev/null
+    h_front_dir='' h_begun=no h_ticks=0 h_pause=0.05
+    while IFS= read -r h_l <&5; do
+        case $h_l in
+            t) h_front_tick || return ;;
+            "in "*) h_front_in "${h_l#in }" ;;
+            sync) h_tick ;;
+            won) h_begin started; exec 3<"$h_front_dir/out" 4<"$h_front_dir/err" ;;
+            "say "*) h_trail "${h_l#say }"; return ;;
+            "end "*) h_front_end "${h_l#end 1 }"; return ;;
+        esac
+    done
+    h_front_alone
+}
+
+# h_front_in "TOKEN PID SLEEP DIR"
+h_front_in() {
+    h_token=${1%% *} h_x=${1#* }
+    h_super=${h_x%% *} h_x=${h_x#* }
+    h_sleepm=${h_x%% *} h_front_dir=${h_x#* }
+}
+
+# h_begin WORD: the begin frame, on both streams.
+h_begin() {
+    h_put "$h_nl@$h_nonce begin $1$h_nl"
+    h_put "$h_nl@$h_nonce begin $1$h_nl" >&9
+    h_begun=yes
+}
+
+# h_trail TRAILER: the last line on stderr; with a frame before it where none was sent.
+h_trail() {
+    [ "$h_begun" = yes ] || h_begin answer
+    h_put "$h_nl@$h_nonce $1 end$h_nl" >&9
+}
+
+# h_tick: one `t` on our own pipe after h_pause seconds. A pipe of ours can be opened for writing through /proc.
+h_tick() {
+    [ "$h_sleepm" = part ] || h_pause=1
+    (
+        sleep "$h_pause"
+        h_put "t$h_nl"
+    ) >/proc/self/fd/5 </dev/null 3<&- 4<&- 9>&- &
+}
+
+# h_front_tick: looks for new output; 1 ends us. The supervisor gone, no further tick holds the pipe open, and its end comes
+# behind all that was told.
+h_front_tick() {
+    h_ticks=$((h_ticks + 1))
+    if [ "$h_begun" = yes ]; then
+        h_copy || return 1
+    else
+        h_slower
+        [ "$h_ticks" -lt 33 ] || { h_front_hang; return 1; }
+    fi
+    [ ! "/proc/$h_super/fd/7" -ef "$h_front_dir/a.$h_token" ] || h_tick
+}
+
+# h_copy: what is new in both files goes to the channel. Sets the next pause: short while there is output, longer when it is quiet.
+h_copy() {
+    h_moved=no
+    if [ -s "$h_front_dir/out" ]; then h_copy_one 3 || return 1; fi
+    if [ -s "$h_front_dir/err" ]; then h_copy_one 4 >&9 || return 1; fi
+    if [ "$h_moved" = yes ]; then
+        h_pause=0.05
+    else
+        h_slower
+    fi
+}
+
+h_slower() {
+    case $h_pause in 0.05) h_pause=0.1 ;; 0.1) h_pause=0.2 ;; 0.2) h_pause=0.5 ;; *) h_pause=1 ;; esac
+}
+
+h_copy_one() {
+    h_offset "$1"
+    h_old=$h_pos
+    cat <&"$1" || return 1
+    h_offset "$1"
+    [ "$h_pos" = "$h_old" ] && [ "$h_pos" != - ] || h_moved=yes
+}
+
+# h_copy_to FD FILE SIZE: the rest of a stream, up to its size and not a byte more.
+h_copy_to() {
+    [ "$3" -gt 0 ] || return 0
+    h_offset "$1"
+    [ "$h_pos" != - ] || return 1
+    [ "$3" -gt "$h_pos" ] || return 0
+    head -c "$(($3 - h_pos))" <&"$1"
+}
+
+# h_front_end RECORD: everything up to the recorded sizes, then the record as the trailer.
+h_front_end() {
+    h_field "$1" out
+    h_copy_to 3 "$h_front_dir/out" "$h_val" || return 1
+    h_field "$1" err
+    h_copy_to 4 "$h_front_dir/err" "$h_val" >&9 || return 1
+    h_trail "${1% end}"
+}
+
+# h_front_hang: thirty seconds and the marker is not on disk. Whoever takes `go` decides: with it in our hand nothing can run any more.
+h_front_hang() {
+    h_write "$h_front_dir/h.$h_token" "1 go by=front token=$h_token end"
+    ln "$h_front_dir/h.$h_token" "$h_front_dir/go" 2>/dev/null
+    h_record "$h_front_dir/go" go
+    if [ "$h_rec" = "1 go by=front token=$h_token end" ]; then
+        h_trail "not-started reason=sync"
+    else
+        h_front_alone
+    fi
+}
+
+# h_front_alone: the pipe has ended without a verdict, so the supervisor and all that it forked before the command are gone.
+h_front_alone() {
+    if [ -z "$h_front_dir" ]; then
+        h_trail "refused reason=internal"
+        return
+    fi
+    h_record "$h_front_dir/start" start
+    case $h_rec in
+        *" token=$h_token "*) ;;
+        *) h_trail "refused reason=internal"; return ;;
+    esac
+    h_shared=unknown h_fifom=dd
+    h_caps_read
+    h_id=${h_front_dir##*/}
+    h_state "$h_front_dir" "$h_id"
+    if [ "$h_st" = finished ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
+}

@@ -1,0 +1,155 @@
+# shellcheck shell=sh
+# supervise.sh: the supervisor of one run. It reads the request, wins the gate, makes it durable, runs the command, records its end.
+# stdin: the channel. stdout: the pipe to run.sh. It has its own session, and no signal of ours or of a lost pipe stops it.
+
+h_supervise() {
+    # a handler, not "ignore": what is ignored stays ignored in the command
+    trap : HUP INT QUIT TERM PIPE
+    h_umask_now
+    umask 077
+    h_prepare
+    h_win
+    h_command_run
+    h_finish
+    h_leave
+}
+
+# h_umask_now: h_umask is the caller's; the kernel tells without a fork where it can.
+h_umask_now() {
+    h_umask=
+    while read -r h_x h_y; do
+        case $h_x in Umask:) h_umask=$h_y; break ;; PPid:) break ;; esac
+    done </proc/self/status
+    [ -n "$h_umask" ] || h_umask=$(umask)
+}
+
+# h_say TRAILER: the verdict of a run that does not run; ends the supervisor and removes what it made.
+h_say() {
+    h_put "say $1$h_nl"
+    [ -z "$h_mine" ] || h_sweep
+    exit 0
+}
+
+h_refuse() {
+    [ "$1" != store-changed ] || h_say store-changed
+    h_say "refused reason=$1"
+}
+
+# h_sweep: removes this dispatch's own files, nobody else's.
+h_sweep() {
+    for h_x in i o e v a s f h j y; do
+        set -- "$@" "$h_dir/$h_x.$h_token"
+    done
+    rm -f "$@" "$h_dir/in.$h_token"
+}
+
+# h_prepare: everything before the gate. Comes back only if this dispatch may compete for it.
+h_prepare() {
+    h_mine=
+    h_request || h_refuse request
+    [ -n "$h_s_command" ] && [ -n "$h_q_stdin" ] && [ -n "$h_q_store" ] || h_refuse request
+    h_is id "$h_id" && h_is witness "$h_witness" && h_is hex "$h_token" || h_refuse request
+    h_store_open || h_refuse "$h_why"
+    h_has_witness "$h_witness" || h_say store-changed
+    ! h_elsewhere "$h_id" "$h_witness" || h_refuse other-witness
+    h_dir=$h_store/x/$h_witness/$h_id
+    h_stat self
+    h_super=$h_pid h_super_began=$h_began
+    h_put "in $h_token $h_super $h_sleepm $h_dir$h_nl"
+    [ -z "$h_q_after" ] || h_after
+    [ ! -e "$h_dir/start" ] || h_taken
+    h_try
+    h_make_dir "$h_dir" || h_refuse "$h_why"
+    h_make_files || h_refuse "$h_why"
+    exec </dev/null
+}
+
+# h_try: what would go wrong between the gate and the command is found out here: a directory, a name that this shell does not export.
+h_try() {
+    h_cwd=
+    [ -z "$h_s_cwd" ] || eval "$h_s_cwd" || h_refuse request
+    [ -n "$h_cwd$h_s_env" ] || return 0
+    (
+        eval "$h_s_env" || exit 3
+        [ -z "$h_cwd" ] || CDPATH='' cd -- "$h_cwd" || exit 4
+        exit 9
+    ) >/dev/null
+    case $? in 9) ;; 4) h_refuse cwd ;; *) h_refuse env ;; esac
+}
+
+# h_make_files: FIFOs, the input, the room for finish; each under a name with this dispatch's token. 1 with h_why.
+h_make_files() {
+    h_mine=yes h_d=$h_dir h_t=$h_token
+    mkfifo "$h_d/o.$h_t" "$h_d/e.$h_t" "$h_d/v.$h_t" "$h_d/a.$h_t" || { h_explain "$h_d"; return 1; }
+    exec 6<>"$h_d/v.$h_t" 7<>"$h_d/a.$h_t"
+    h_in=/dev/null
+    if [ "$h_q_stdin" -gt 0 ]; then
+        h_in=$h_d/in.$h_t
+        set -C
+        head -c "$h_q_stdin" >"$h_in" || { set +C; h_explain "$h_d"; return 1; }
+        set +C
+        h_size "$h_in"
+        [ "$h_val" = "$h_q_stdin" ] || { h_why=request; return 1; }
+    fi
+    # more than an inode can hold by itself, so that a block is taken; the record is longer and lies in the same block
+    h_x='                                                                '
+    h_write "$h_d/f.$h_t" "$h_x$h_x$h_x$h_x"
+}
+
+# h_taken: somebody has the gate. Comes back if it is nobody.
+h_taken() {
+    h_state "$h_dir" "$h_id"
+    if [ "$h_st" = fenced ] && ! h_sync "$h_dir/start" "$h_dir" "$h_store/x/$h_witness"; then h_st=unknown; fi
+    [ "$h_st" = absent ] || h_say "taken state=$h_st"
+}
+
+# h_after: the execution that this one follows is closed first, in its own witness.
+h_after() {
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $h_q_after
+    [ $# -eq 3 ] && h_is id "$1" && h_is witness "$2" || h_refuse request
+    case $3 in closed | finished) ;; *) h_refuse request ;; esac
+    h_fence "$1" "$2" "$h_token"
+    [ "$h_val" = tried ] || [ "$h_val" = other-witness ] || {
+        [ "$h_val" = store-changed ] || h_refuse "$h_val"
+        h_say "after state=store-changed"
+    }
+    h_after_state "$1" "$2" "$3"
+}
+
+h_after_state() {
+    h_find "$1"
+    h_adir=${h_dir:-$h_store/x/$2/$1}
+    h_dir=$h_store/x/$h_witness/$h_id
+    h_state "$h_adir" "$1"
+    h_field "$h_r_finish" reason
+    case $h_st:$3:$h_val in
+        fenced:*) h_sync "$h_adir/start" "$h_adir" "${h_adir%/*}" || h_refuse sync ;;
+        lost:* | finished:finished:* | finished:*:not-started) ;;
+        *) h_say "after state=$h_st" ;;
+    esac
+}
+
+# h_win: wins the gate, makes it durable, and takes `go`. Comes back only if the command is to run.
+h_win() {
+    h_now
+    h_where
+    h_t0=$h_wall h_up0=$h_up
+    h_x=no
+    [ -z "$h_s_verify" ] || h_x=yes
+    h_y=${h_q_after%% *}
+    h_rec="1 start kind=run id=$h_id store=$h_sid witness=$h_witness token=$h_token boot=$h_boot pidns=$h_ns pid=$h_super"
+    h_rec="$h_rec began=$h_super_began live=fifo sync=$h_syncm verify=$h_x after=${h_y:--} timeout=${h_q_timeout:--} wall=$h_wall up=$h_up end"
+    h_gate "$h_dir" "$h_token" "$h_rec"
+    case $? in 1) h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
+    h_put "sync$h_nl"
+    h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness" || h_close sync
+    h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_close witness
+    true >"$h_dir/out" 2>"$h_dir/err" || h_close space
+    set -C
+    true >"$h_dir/go"
+    h_rc=$?
+    set +C
+    [ "$h_rc" -eq 0 ] || h_close cancel
+    h_put "won$h_nl"
+}
