@@ -7,11 +7,12 @@ A method returns the bodies of what was observed; the loop appends them. Only wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.core.action import SshAction
+from harness.core.action import Content, SshAction, SshTarget
 from harness.core.events import (
+    Accepted,
     AttemptObserved,
     AttemptPlanned,
     AttemptSent,
@@ -19,28 +20,47 @@ from harness.core.events import (
     CheckAnswer,
     ContactObserved,
     Event,
-    Peer,
     ProbeObserved,
 )
-from harness.core.ids import ExecutionId, RunId, new_token, parse_witness, TOKEN_BYTES, NotAnId
-from harness.core.moment import MICROSECONDS
-from harness.core.reports import Contacted, DispatchReport, Lost, MarkerReport, NotSent, OtherStore, ProbeReport, Step, Unreachable
+from harness.core.ids import TOKEN_BYTES, ExecutionId, NotAnId, RunId, Token, new_token, parse_witness
+from harness.core.reports import (
+    Contacted,
+    DispatchReport,
+    Lost,
+    NotSent,
+    OtherStore,
+    ProbeReport,
+    Step,
+    Unreachable,
+)
 from harness.core.state import Record, State
 from harness.core.stored import NotStored, load_action
-from harness.marked import Binding, Marked, Request
+from harness.marked import (
+    After,
+    CancelAsk,
+    FenceAsk,
+    Marked,
+    MarkedRequest,
+    Offer,
+    Permit,
+    ProbeAsk,
+    plain_line,
+)
 from harness.ports import (
-    Connection,
     CredentialError,
     Credentials,
     Journal,
     Machine,
     Owned,
+    RequestError,
     Spool,
     SpoolError,
     Stop,
     Stream,
 )
 from harness.tap import Listener, Tap
+
+_NOTE_STARTED_AFTER = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +79,37 @@ class World:
         """The envelope of an event that this run writes about an execution now."""
         return Event(self.machine.now(), self.run, body, execution, owned.epoch)
 
+    def token(self) -> Token:
+        """A fresh dispatch or fence token."""
+        return new_token(self.machine.entropy(TOKEN_BYTES))
+
+    def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
+        """Tells the listener, if there is one."""
+        if self.listener is not None:
+            self.listener.news(execution, what, detail)
+
 
 @dataclass(slots=True)
 class Job:
-    """One execution that is being driven: its record as last read, our ownership, its outputs. `started` is set with the host's start frame."""
+    """One execution that is being driven: its record as last read, our ownership, its outputs.
+
+    `attempt` is the number of the attempt under way, None before it is planned. `started` is set by the host's start frame.
+    """
 
     execution: ExecutionId
     record: Record
     owned: Owned
     tap: Tap
     attempt: int | None = None
-    bytes_sent: int = 0
     started: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def target(self) -> SshTarget:
+        """Where it runs. Raises RequestError for an action that no SSH channel reaches."""
+        target = self.record.accepted.target
+        if target is None:
+            raise RequestError(f"{self.execution} is no SSH action")
+        return target
 
 
 class Performer:
@@ -88,89 +127,105 @@ class Performer:
 
     async def send(self, job: Job) -> tuple[Body, ...]:
         """One attempt: contact, permit (the attempt is durable), exec request, streams."""
+        job.attempt = None
+        job.started.clear()
         try:
             action = self.action(job)
             secrets = await self._secrets(action)
         except (SpoolError, CredentialError) as error:
             return await self._cannot_send(job, error)
-        report = await self._deliver(job, action, secrets)
+        report = await self._delivered(job, action, secrets)
         match report:
             case Stop():
-                return self._stopped(report)
+                return _stopped(report)
             case NotSent() if job.attempt is None:
-                return (ContactObserved(Unreachable(report.step, report.reason, report.permanent, report.text)),)
+                return (
+                    ContactObserved(Unreachable(report.step, report.reason, report.permanent, report.text)),
+                )
             case _:
-                return self._observed(job, report)
+                return _observed(job, report)
 
-    async def _deliver(
+    async def _delivered(
         self, job: Job, action: SshAction, secrets: tuple[tuple[str, bytes], ...]
     ) -> DispatchReport | Stop:
         """Hands the attempt to the marker protocol. Given up in the middle, what is known of it is appended before the cancellation goes on."""
-        world, command = self._world, action.command
-        job.attempt, job.bytes_sent = None, 0
-        stdin = world.spool.chunks(command.stdin.ref) if command.stdin is not None else None
-        size = command.stdin.size if command.stdin is not None else 0
-        request = Request(
-            execution=job.execution,
-            argv=command.argv,
-            env=(*command.env, *secrets),
-            cwd=command.cwd,
-            verify=command.verify,
-            timeout=command.timeout,
-            stdin_size=size,
-            after=job.record.accepted.after,
-            after_witness=job.record.accepted.after_witness,
-            after_finished=job.record.accepted.after_finished,
-        )
-        bound = job.record.first_peer
-        permit = self._permit(job)
+        sink = _Sink(self._world, job)
         try:
-            if command.marked:
-                return await world.marked.send(action.target, request, bound, permit, stdin, _Sink(self, job))
-            return await world.marked.send_plain(action.target, request, permit, stdin, _Sink(self, job))
+            return await self._deliver(job, action, secrets, sink)
         except asyncio.CancelledError:
             await asyncio.shield(self._abandon(job))
             raise
+        finally:
+            await sink.close()
+
+    async def _deliver(
+        self, job: Job, action: SshAction, secrets: tuple[tuple[str, bytes], ...], sink: _Sink
+    ) -> DispatchReport | Stop:
+        command, marked, permit = action.command, self._world.marked, self._permit(job)
+        if not command.marked:
+            stdin = self._stdin(command.stdin) if command.stdin is not None else None
+            size = command.stdin.size if command.stdin is not None else 0
+            line = plain_line(command.argv)
+            return await marked.run_plain(action.target, line, permit, stdin, size, sink)
+        request = self._request(job.record.accepted, action, secrets)
+        return await marked.send(action.target, job.execution, request, job.record.first_peer, permit, sink)
+
+    def _request(
+        self, accepted: Accepted, action: SshAction, secrets: tuple[tuple[str, bytes], ...]
+    ) -> MarkedRequest:
+        command, kept = action.command, action.command.stdin
+        after = None
+        if accepted.after is not None and accepted.after_witness is not None:
+            after = After(accepted.after, accepted.after_witness, accepted.after_finished)
+        return MarkedRequest(
+            argv=command.argv,
+            cwd=command.cwd,
+            env=(*command.env, *secrets),
+            verify=command.verify,
+            timeout=command.timeout,
+            after=after,
+            stdin_size=kept.size if kept is not None else 0,
+            stdin=(lambda: self._stdin(kept)) if kept is not None else None,
+        )
+
+    def _stdin(self, content: Content) -> AsyncIterator[bytes]:
+        return self._world.spool.chunks(content.ref)
 
     async def _abandon(self, job: Job) -> None:
-        """We stop watching an attempt whose end is open."""
+        """We stop watching an attempt whose end is open; what is known of it is written down."""
         if job.attempt is None:
             return
-        body: Body
+        body: Body = AttemptObserved(job.attempt, Lost(Step.REQUESTED, 0, "we stopped watching"), 0)
         if job.started.is_set():
             body = AttemptSent(job.attempt, started=True)
-        else:
-            body = AttemptObserved(job.attempt, Lost(Step.REQUESTED, job.bytes_sent, "we stopped watching"), job.bytes_sent)
         await self._world.journal.append([self._world.event(body, job.execution, job.owned)])
 
-    def _permit(self, job: Job):  # type: ignore[no-untyped-def]
+    def _permit(self, job: Job) -> Permit:
         """The last check before the action leaves, in the transaction that plans the attempt."""
+        world = self._world
 
-        async def permit(connection: Connection, contacted: Contacted | None) -> AttemptPlanned | Stop:
-            stop = await self._rolled_back(contacted)
-            if stop is not None:
-                return stop
-            token = new_token(self._world.machine.entropy(TOKEN_BYTES))
-
-            def make(record: Record) -> AttemptPlanned | Stop:
-                return _plan(record, connection, contacted, token)
-
-            planned = await self._world.journal.plan(job.execution, job.owned, make, self._world.machine.now())
+        async def permit(offer: Offer) -> AttemptPlanned | Stop:
+            if not await self._chain_knows(offer.contacted):
+                text = (
+                    "the host has seen later events of this journal than it has: it was copied or rolled back"
+                )
+                return Stop("journal", text)
+            token = world.token()
+            planned = await world.journal.plan(
+                job.execution, job.owned, lambda record: plan(record, offer, token), world.machine.now()
+            )
             if isinstance(planned, AttemptPlanned):
                 job.attempt = planned.number
             return planned
 
         return permit
 
-    async def _rolled_back(self, contacted: Contacted | None) -> Stop | None:
-        """A host that has a witness of this journal which our chain does not know has seen more of this journal than we have."""
+    async def _chain_knows(self, contacted: Contacted | None) -> bool:
+        """Whether our chain has the event that this journal's newest witness on the host names: else the host has seen more of it than we have."""
         if contacted is None or contacted.newest is None:
-            return None
+            return True
         parts = parse_witness(contacted.newest)
-        if isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16):
-            return None
-        text = "the host has seen later events of this journal than it has: it was copied or rolled back"
-        return Stop("journal", text)
+        return isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16)
 
     async def _secrets(self, action: SshAction) -> tuple[tuple[str, bytes], ...]:
         secret = self._world.credentials.secret
@@ -183,96 +238,112 @@ class Performer:
         reason = "credential" if isinstance(error, CredentialError) else "spool"
         return (ContactObserved(Unreachable(Step.NOTHING, reason, True, error.what)),)
 
-    def _stopped(self, stop: Stop) -> tuple[Body, ...]:
-        """A refused permit: nothing left. What can change by itself (owner, a cancel, an outcome) the loop reads again."""
-        if stop.reason in ("owner", "settled", "cancel"):
-            return ()
-        return (ContactObserved(Unreachable(Step.CONTACTED, stop.reason, True, stop.text)),)
-
-    def _observed(self, job: Job, report: DispatchReport) -> tuple[Body, ...]:
-        assert job.attempt is not None
-        sent = getattr(report, "bytes_sent", job.bytes_sent)
-        return (AttemptObserved(job.attempt, report, sent),)
-
     async def probe(self, jobs: Sequence[Job]) -> tuple[tuple[Body, ...], ...]:
-        """Asks one store about all of them in one round trip. All of `jobs` share host and store."""
-        target = self.action(jobs[0]).target
-        reports, host_key = await self._world.marked.probe(target, [binding(job.record) for job in jobs])
-        return tuple((_probed(reports[job.execution], host_key),) for job in jobs)
+        """Asks one host about all of them in one round trip for each store. All of `jobs` share the target."""
+        probed = await self._world.marked.probe(jobs[0].target, [probe_ask(job.record) for job in jobs])
+        return tuple((_probed(probed.reports[job.execution], probed.host_key),) for job in jobs)
 
     async def fence(self, job: Job) -> tuple[Body, ...]:
         """Takes the gate of one execution."""
-        target = self.action(job).target
-        reports, host_key = await self._world.marked.fence(target, [binding(job.record)])
-        return (_probed(reports[job.execution], host_key),)
+        peer = job.record.first_peer
+        if peer is None or peer.witness is None or peer.store_id is None or peer.store_path is None:
+            raise RequestError(f"{job.execution} was never bound to a store: there is no gate to fence")
+        ask = FenceAsk(job.execution, peer.witness, self._world.token(), peer.store_id, peer.store_path)
+        fenced = await self._world.marked.fence(job.target, [ask])
+        return (_probed(fenced.reports[job.execution], fenced.host_key),)
 
     async def follow(self, job: Job, wait: bool) -> tuple[Body, ...]:
         """Reads the outputs from where our copy ends."""
-        target = self.action(job).target
-        sizes = (job.tap.size(Stream.OUT), job.tap.size(Stream.ERR))
-        report, host_key = await self._world.marked.follow(target, binding(job.record), sizes, wait, _Sink(self, job))
-        return (_probed(report, host_key),)
+        sink = _Sink(self._world, job)
+        sizes = job.tap.size(Stream.OUT), job.tap.size(Stream.ERR)
+        report = await self._world.marked.follow(job.target, probe_ask(job.record), *sizes, wait, sink)
+        return (_probed(report, None),)
 
     async def check(self, job: Job) -> tuple[Body, ...]:
         """Asks the `unless` question."""
-        action = self.action(job)
-        assert action.command.unless is not None
-        answer = await self._world.marked.check(action.target, action.command.unless, action.command.cwd, action.command.env)
-        if isinstance(answer, Unreachable):
-            return (ContactObserved(answer),)
-        return (ProbeObserved(CheckAnswer(answer)),)
+        command = self.action(job).command
+        if command.unless is None:
+            return (ProbeObserved(CheckAnswer(None)),)
+        question = MarkedRequest(command.unless, command.cwd, command.env, timeout=command.timeout)
+        answer = await self._world.marked.check(job.target, question)
+        return (ContactObserved(answer),) if isinstance(answer, Unreachable) else (ProbeObserved(answer),)
+
+    async def cancel(self, job: Job, only_if_not_started: bool) -> tuple[Body, ...]:
+        """Stops it on the host: a fence where it has not started, else (unless only that was asked) TERM and KILL."""
+        ask = probe_ask(job.record)
+        mode = "fence" if only_if_not_started else "stop"
+        cancel = CancelAsk(
+            job.execution,
+            ask.witness,
+            self._world.token(),
+            "fence" if mode == "fence" else "stop",
+            store_id=ask.store_id,
+            store_path=ask.store_path,
+        )
+        done = await self._world.marked.cancel(job.target, cancel)
+        return (_probed(done.report, None),)
 
 
-@dataclass(slots=True)
 class _Sink:
-    """Where the marker protocol puts what the host sends."""
+    """Where the marker protocol puts what the host sends. The start is noted in the journal only if the command runs for a while."""
 
-    performer: Performer
-    job: Job
+    def __init__(self, world: World, job: Job) -> None:
+        self._world = world
+        self._job = job
+        self._note: asyncio.Task[None] | None = None
 
-    def started(self) -> None:
-        self.job.started.set()
-        listener = self.performer._world.listener
-        if listener is not None:
-            listener.news(self.job.execution, "started")
+    async def started(self) -> None:
+        self._job.started.set()
+        self._world.news(self._job.execution, "started")
+        self._note = asyncio.create_task(self._note_start())
 
-    def sent(self, count: int) -> None:
-        self.job.bytes_sent = count
+    async def _note_start(self) -> None:
+        await self._world.machine.sleep(_NOTE_STARTED_AFTER)
+        if self._job.attempt is not None:
+            sent = AttemptSent(self._job.attempt, started=True)
+            await self._world.journal.append([self._world.event(sent, self._job.execution, self._job.owned)])
 
     async def data(self, stream: Stream, data: bytes) -> None:
-        await self.job.tap.data(stream, data)
+        await self._job.tap.data(stream, data)
+
+    async def close(self) -> None:
+        """Ends the note; one that is being written is finished."""
+        if self._note is not None:
+            self._note.cancel()
+            await asyncio.gather(self._note, return_exceptions=True)
 
 
-def _plan(record: Record, connection: Connection, contacted: Contacted | None, token) -> AttemptPlanned | Stop:  # type: ignore[no-untyped-def]
+def plan(record: Record, offer: Offer, token: Token) -> AttemptPlanned | Stop:
     """The attempt that may leave now, or why none may. Pure; called inside the planning transaction with the record as it is there."""
     if record.state in (State.SETTLED, State.IN_REVIEW):
         return Stop("settled", "it was decided meanwhile")
     if record.cancel is not None:
         return Stop("cancel", "it was cancelled before it was sent")
-    first = record.first_peer
-    if contacted is None:
-        peer = Peer(connection.host_key, None, None, None, None)
-    elif first is None:
-        peer = Peer(connection.host_key, contacted.store_id, contacted.store_path, contacted.witness, contacted.boot_id)
-    else:
-        if contacted.store_id != first.store_id:
-            return Stop("store", "another store answered than the one that was asked first")
-        peer = Peer(connection.host_key, first.store_id, first.store_path, first.witness, contacted.boot_id)
-    left = record.accepted.deadline_us
-    return AttemptPlanned(len(record.attempts) + 1, token, peer, "operator", left, record.accepted.after)
+    number, accepted = len(record.attempts) + 1, record.accepted
+    return AttemptPlanned(number, token, offer.peer, "operator", accepted.deadline_us, accepted.after)
 
 
-def binding(record: Record) -> Binding:
+def probe_ask(record: Record) -> ProbeAsk:
     """What is needed to ask a store about an execution."""
     peer = record.first_peer
     if peer is None:
-        return Binding(record.execution, None, None, None)
-    return Binding(record.execution, peer.witness, peer.store_id, peer.store_path)
+        return ProbeAsk(record.execution)
+    return ProbeAsk(record.execution, peer.witness, peer.store_id, peer.store_path)
+
+
+def _stopped(stop: Stop) -> tuple[Body, ...]:
+    """A refused permit: nothing left. What changes by itself (owner, a cancel, an outcome) the loop reads again."""
+    if stop.reason in ("owner", "settled", "cancel"):
+        return ()
+    return (ContactObserved(Unreachable(Step.CONTACTED, stop.reason, True, stop.text)),)
+
+
+def _observed(job: Job, report: DispatchReport) -> tuple[Body, ...]:
+    if job.attempt is None:
+        raise AssertionError("an attempt was reported that was never planned")
+    return (AttemptObserved(job.attempt, report, report.bytes_sent if isinstance(report, Lost) else 0),)
 
 
 def _probed(report: ProbeReport, host_key: str | None) -> ProbeObserved:
     store = report.store_id if isinstance(report, OtherStore) else None
     return ProbeObserved(report, host_key, store)
-
-
-__all__ = ["Job", "MICROSECONDS", "MarkerReport", "Performer", "World", "binding"]

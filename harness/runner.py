@@ -6,10 +6,11 @@ A first run, an attach and a recovery after a crash are this loop over a set of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from harness.core.association import Create, Prior
 from harness.core.decisions import (
     Ask,
     Check,
@@ -27,9 +28,17 @@ from harness.core.decisions import (
     Settle,
     Wait,
 )
-from harness.core.events import Accepted, AttemptPlanned, Body, Event, Outcome, ReviewContradicted, ReviewOpened, Settled
-from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_execution_id, new_review_id
-from harness.core.association import Create, Prior
+from harness.core.events import (
+    Accepted,
+    AttemptPlanned,
+    Body,
+    Event,
+    Outcome,
+    ReviewContradicted,
+    ReviewOpened,
+    Settled,
+)
+from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, ReviewId, new_execution_id, new_review_id
 from harness.core.moment import Moment, age
 from harness.core.recovery import decide
 from harness.core.reports import MarkerReport
@@ -235,7 +244,7 @@ class _Drive:
 
     async def _perform(self, group: _Group) -> None:
         """Performs one group and appends what was observed, with what follows from it at once."""
-        perform, jobs = self._performer, group.jobs
+        world, perform, jobs = self._world, self._performer, group.jobs
         match group.decision:
             case Send():
                 await self._send(jobs[0])
@@ -245,14 +254,14 @@ class _Drive:
             case Fence():
                 await self._conclude(jobs[0], await perform.fence(jobs[0]))
             case Follow(wait=wait):
-                self._news(jobs[0], "following")
+                world.news(jobs[0].execution, "following")
                 await self._conclude(jobs[0], await perform.follow(jobs[0], wait))
             case Check():
                 await self._conclude(jobs[0], await perform.check(jobs[0]))
             case FollowUp():
                 await self._follow_up(jobs[0], group.decision)
             case Wait(seconds=seconds, why=why):
-                self._news(jobs[0], "waiting", why)
+                world.news(jobs[0].execution, "waiting", why)
                 await self._world.machine.sleep(seconds * self._jitter())
             case Settle() | Review() | Reopen():
                 await self._conclude(jobs[0], ())
@@ -262,10 +271,6 @@ class _Drive:
                 raise AssertionError("an end is not performed")
             case _ as never:
                 assert_never(never)
-
-    def _news(self, job: Job, what: str, detail: str = "") -> None:
-        if self._world.listener is not None:
-            self._world.listener.news(job.execution, what, detail)
 
     def _jitter(self) -> float:
         """0.75 to 1.25, so that many who lost the same host do not come back together."""
@@ -301,8 +306,7 @@ class _Drive:
             event = world.event(body, job.execution, job.owned)
             record = apply(record, event)
             events.append(event)
-        if self._asking.fetch or job.tap.size_known():
-            events += self._spooled(job, record)
+        events += self._spooled(job, record)
         if events:
             await self._append(job, events)
 
@@ -318,14 +322,18 @@ class _Drive:
             case _:
                 return None
 
-    def _review_id(self):  # type: ignore[no-untyped-def]
+    def _review_id(self) -> ReviewId:
         machine = self._world.machine
         return new_review_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
 
     def _spooled(self, job: Job, record: Record) -> list[Event]:
         """The note that all output is here, once it is."""
         marker = record.evidence
-        if record.spooled is not None or record.state is not State.SETTLED or not isinstance(marker, MarkerReport):
+        if (
+            record.spooled is not None
+            or record.state is not State.SETTLED
+            or not isinstance(marker, MarkerReport)
+        ):
             return []
         result = job.tap.result(marker)
         return [] if result is None else [self._world.event(result, job.execution, job.owned)]
@@ -345,14 +353,16 @@ class _Drive:
         new = new_execution_id(now.wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
         old = job.record.accepted
         settled = Settled(Outcome.UNKNOWN, "followed-up", decision.why, followed_by=new)
-        accepted: Accepted = replace(old, chain=old.chain + 1, after=None, after_witness=None, after_finished=False)
+        accepted: Accepted = replace(
+            old, chain=old.chain + 1, after=None, after_witness=None, after_finished=False
+        )
         opening = [world.event(settled, job.execution, job.owned)]
         event = Event(now, world.run, accepted, new, 1)
         prior = Prior(job.execution, job.record, world.run, True)
         follows = Create(prior if decision.named else None)
         await world.journal.accept(opening, new, event, lambda _: follows)
         self._next[job.execution] = new
-        self._news(job, "follow-up", new)
+        world.news(job.execution, "follow-up", new)
         self._ready.put_nowait((new,))
 
     async def _let_go(self) -> None:
@@ -386,6 +396,3 @@ def _grouped(decided: Sequence[tuple[Job, Decision]]) -> list[_Group]:
             groups.append(_Group(decision, (job,)))
     groups.extend(_Group(Probe(), tuple(jobs)) for jobs in probes.values())
     return groups
-
-
-__all__ = ["Asking", "Callable", "Driven", "Runner"]

@@ -88,7 +88,10 @@ class Tap:
         if any(self.size(stream) < sizes[stream] for stream in Stream):
             return None
         whole = marker.finish
-        complete = {Stream.OUT: whole.out_complete if whole else None, Stream.ERR: whole.err_complete if whole else None}
+        complete = {
+            Stream.OUT: whole.out_complete if whole else None,
+            Stream.ERR: whole.err_complete if whole else None,
+        }
         results = {s: StreamResult(self.size(s), self._outputs[s].sha256(), complete[s]) for s in Stream}
         for output in self._outputs.values():
             output.sync()

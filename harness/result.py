@@ -1,0 +1,253 @@
+"""Results: what a caller gets, from a record or straight from a host's marker. `outcome` never raises; numbers do while they are not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.core.events import Outcome, StreamResult
+from harness.core.ids import ExecutionId
+from harness.core.reports import (
+    Blocked,
+    DispatchReport,
+    Exited,
+    Finished,
+    Lost,
+    MarkerReport,
+    MarkerState,
+    NotSent,
+    Refused,
+    Response,
+)
+from harness.core.state import Attempt, Record, State
+from harness.ports import HarnessError
+from harness.runner import Driven
+
+JsonObject = dict[str, object]
+_NOTHING: Final = StreamResult(None, None, None)
+
+
+class OutcomeUnknown(HarnessError):
+    """A number was asked for while the outcome is not known. It is not a failure: the command may have run, or may be running."""
+
+    def __init__(self, execution: str, next_step: str) -> None:
+        super().__init__(f"the outcome of {execution} is not known; it may have run", next_step)
+        self.execution_id = execution
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One execution as it is now.
+
+    `outcome` is None while it is not known *and* the execution goes on (running, awaiting approval); `Outcome.UNKNOWN` where it cannot be told now.
+    `raw_status` is the exit status if one is known; `exit_status` is the same and raises OutcomeUnknown instead of giving None.
+    """
+
+    execution_id: ExecutionId
+    state: State
+    outcome: Outcome | None
+    reason: str
+    raw_status: int | None = None
+    signal: str | None = None
+    verify_status: int | None = None
+    http_status: int | None = None
+    stdout: StreamResult = _NOTHING
+    stderr: StreamResult = _NOTHING
+    attached: bool = False
+    question: str | None = None
+    answers: tuple[str, ...] = ()
+    next: str | None = None
+    record: Record | None = field(default=None, repr=False)
+    marker: MarkerReport | None = field(default=None, repr=False)
+
+    @property
+    def exit_status(self) -> int:
+        """0-255. Raises OutcomeUnknown where no status is known."""
+        if self.outcome in (None, Outcome.UNKNOWN) or self.raw_status is None:
+            raise OutcomeUnknown(self.execution_id, self.next or f"harness show {self.execution_id}")
+        return self.raw_status
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded. Raises OutcomeUnknown while nobody knows."""
+        if self.outcome in (None, Outcome.UNKNOWN):
+            raise OutcomeUnknown(self.execution_id, self.next or f"harness show {self.execution_id}")
+        return self.outcome is Outcome.SUCCEEDED
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def from_driven(driven: Driven, attached: bool = False) -> Result:
+    """The result of a drive."""
+    return from_record(
+        driven.record, running=driven.left is not None and driven.left.running, attached=attached
+    )
+
+
+def from_record(record: Record, running: bool | None = None, attached: bool = False) -> Result:
+    """The result that the journal's record amounts to. `running` tells whether it is known to run now (None: as the record's state says)."""
+    settled = record.settled if record.state is State.SETTLED else None
+    spooled = record.spooled
+    return Result(
+        execution_id=record.execution,
+        state=record.state,
+        outcome=_outcome(record, running),
+        reason=_reason(record),
+        raw_status=settled.exit_status if settled else None,
+        signal=settled.signal if settled else None,
+        verify_status=settled.verify_status if settled else None,
+        http_status=settled.http_status if settled else None,
+        stdout=spooled.stdout if spooled else _NOTHING,
+        stderr=spooled.stderr if spooled else _NOTHING,
+        attached=attached,
+        question=record.review.question if record.review else None,
+        answers=record.review.answers if record.review else (),
+        next=next_step(record, running),
+        record=record,
+        marker=record.evidence if isinstance(record.evidence, MarkerReport) else None,
+    )
+
+
+def _outcome(record: Record, running: bool | None) -> Outcome | None:
+    match record.state:
+        case State.SETTLED:
+            return record.settled.outcome if record.settled else Outcome.UNKNOWN
+        case State.IN_REVIEW:
+            return Outcome.UNKNOWN
+        case State.ACCEPTED | State.AWAITING_APPROVAL | State.AUTHORIZED:
+            return None
+        case State.RUNNING:
+            return Outcome.UNKNOWN if running is False else None
+        case State.DISPATCHED:
+            return None if running else Outcome.UNKNOWN
+
+
+def _reason(record: Record) -> str:
+    if record.state is State.SETTLED and record.settled is not None:
+        return record.settled.reason
+    if record.review is not None:
+        return record.review.evidence
+    if record.misses > 0 and record.missed is not None:
+        return record.missed.reason
+    return record.state.value
+
+
+def next_step(record: Record, running: bool | None = None) -> str | None:
+    """The command that a person would type next, None where nothing is open."""
+    execution = record.execution
+    match record.state:
+        case State.SETTLED:
+            return None
+        case State.IN_REVIEW:
+            return f"harness resolve {execution} --as succeeded|failed|not_started --why TEXT"
+        case State.RUNNING if running is not False:
+            return f"harness attach {execution}"
+        case _:
+            return f"harness recover {execution}"
+
+
+def from_marker(report: MarkerReport) -> Result:
+    """The result that a host's marker alone says, for a machine without a journal of it (P12)."""
+    finish, ended = report.finish, report.ended
+    status = finish.status if finish else ended.raw if ended else None
+    good = status == 0 and (finish is None or finish.verify in (None, 0))
+    outcomes = {
+        MarkerState.FINISHED: Outcome.SUCCEEDED if good else Outcome.FAILED,
+        MarkerState.ENDED: Outcome.SUCCEEDED if good else Outcome.FAILED,
+        MarkerState.FENCED: Outcome.NOT_STARTED,
+        MarkerState.RUNNING: None,
+    }
+    over = report.state in (MarkerState.FINISHED, MarkerState.ENDED, MarkerState.FENCED)
+    running = report.state is MarkerState.RUNNING
+    return Result(
+        execution_id=report.execution,
+        state=State.SETTLED if over else State.RUNNING if running else State.DISPATCHED,
+        outcome=outcomes.get(report.state, Outcome.UNKNOWN),
+        reason=finish.reason if finish else report.state.value,
+        raw_status=status,
+        signal=finish.signal if finish else None,
+        verify_status=finish.verify if finish else None,
+        stdout=StreamResult(
+            report.out_size,
+            report.digest.out_sha256 if report.digest else None,
+            finish.out_complete if finish else None,
+        ),
+        stderr=StreamResult(
+            report.err_size,
+            report.digest.err_sha256 if report.digest else None,
+            finish.err_complete if finish else None,
+        ),
+        attached=True,
+        marker=report,
+    )
+
+
+_WORDS: Final = {
+    NotSent: "not_sent",
+    Refused: "refused",
+    Blocked: "blocked",
+    Lost: "lost",
+    Finished: "finished",
+    Exited: "exited",
+    Response: "response",
+}
+
+
+def _report(report: DispatchReport | None) -> JsonObject:
+    if report is None:
+        return {"report": None, "step": None, "bytes_sent": None}
+    step = report.step.name.lower() if isinstance(report, NotSent | Lost) else None
+    sent = report.bytes_sent if isinstance(report, Lost) else None
+    return {"report": _WORDS[type(report)], "step": step, "bytes_sent": sent}
+
+
+def _attempt(attempt: Attempt, marker: MarkerReport | None) -> JsonObject:
+    return {
+        "attempt": attempt.number,
+        **_report(attempt.report),
+        "marker": marker.state.value if marker else None,
+    }
+
+
+def _stream(stream: StreamResult) -> JsonObject:
+    return {"bytes": stream.size, "sha256": stream.sha256, "complete": stream.complete}
+
+
+def to_json(result: Result) -> JsonObject:
+    """The stable fields of `--json`, in their order; what does not apply or is not known is null."""
+    record = result.record
+    accepted = record.accepted if record else None
+    settled_at = record.settled_at if record and record.state is State.SETTLED else None
+    return {
+        "execution_id": result.execution_id,
+        "run_id": record.run if record else None,
+        "channel": accepted.channel if accepted else "ssh",
+        "tool": accepted.tool if accepted else None,
+        "target": accepted.place if accepted else None,
+        "actor": accepted.principal if accepted else None,
+        "credential_ref": accepted.credential_ref if accepted else None,
+        "state": result.state.value,
+        "outcome": result.outcome.value if result.outcome else None,
+        "exit_status": result.raw_status,
+        "signal": result.signal,
+        "verify_status": result.verify_status,
+        "http_status": result.http_status,
+        "delivered": record.delivered is not None if record else None,
+        "attached": result.attached,
+        "accepted_at": record.accepted_at.rfc3339() if record else None,
+        "dispatched_at": record.attempts[0].planned_at.rfc3339() if record and record.attempts else None,
+        "completed_at": settled_at.rfc3339() if settled_at else None,
+        "delivered_at": record.delivered_at.rfc3339() if record and record.delivered_at else None,
+        "attempts": [_attempt(attempt, result.marker) for attempt in record.attempts] if record else [],
+        "stdout": _stream(result.stdout),
+        "stderr": _stream(result.stderr),
+        "result_reference": result.execution_id if result.stdout.sha256 or result.stderr.sha256 else None,
+        "class": accepted.replay_class.value if accepted else None,
+        "key": accepted.key if accepted else None,
+        "fingerprint": accepted.fingerprint if accepted else None,
+        "after": accepted.after if accepted else None,
+        "question": result.question,
+        "reason": result.reason,
+        "next": result.next,
+    }
