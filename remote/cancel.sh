@@ -1,22 +1,102 @@
 # shellcheck shell=sh
 # cancel.sh: stopping a command, and closing one that has not started.
 
+h_cancel_verb() {
+    h_begin_answer
+    if ! h_request || [ -z "$h_q_mode" ]; then
+        h_error request
+    elif ! h_store_open; then
+        h_error "$h_why"
+    else
+        h_store_line
+        h_i=0
+        while [ "$h_i" -lt "$h_chunks" ]; do
+            h_i=$((h_i + 1))
+            eval "h_piece=\$h_ids_$h_i"
+            h_each "$h_piece" h_cancel_line
+            h_scan=
+            h_report_piece "$h_piece"
+            h_sweep_litter
+        done
+    fi
+    h_end_answer
+}
+
+# h_cancel_line ID WITNESS TOKEN: an execution that has not started is closed; one that runs is stopped if the mode says so.
+h_cancel_line() {
+    h_is id "$1" && h_is hex "$3" || return 0
+    [ "$2" = - ] || h_fence "$1" "$2" "$3"
+    h_place "$1" "$2"
+    h_scan='' h_sent=none
+    h_state "$h_dir" "$1"
+    case $h_st in running | orphaned | lost | ended | unknown) h_cancel_started "$1" "$3" ;; esac
+    h_scan=''
+    h_count "$1"
+    h_line "cancel $1 sent=$h_sent survivors=$h_val"
+}
+
+h_cancel_started() {
+    h_field "$h_r_start" token
+    h_winner=$h_val
+    if h_take_go "$2"; then
+        h_close_for "$1"
+    elif [ "$h_q_mode" = stop ] && [ "$h_st" != lost ]; then
+        h_stop "$h_dir" "$h_winner" cancel "$h_q_grace"
+        h_wait_finish
+    fi
+}
+
+# h_take_go TOKEN: competes with the supervisor for the last word before the command. Only in the boot of the start: `go` is not synced, so after
+# another boot its absence proves nothing. 0: it is ours, and on disk; the command has not run and cannot.
+h_take_go() {
+    h_where
+    h_field "$h_r_start" boot
+    [ "$h_val" = "$h_boot" ] && [ "$h_boot" != - ] && [ ! -e "$h_dir/go" ] || return 1
+    h_write "$h_dir/k.$1" "1 go by=cancel token=$1 end" || return 1
+    ln "$h_dir/k.$1" "$h_dir/go" 2>/dev/null
+    rm -f "$h_dir/k.$1"
+    h_record "$h_dir/go" go && [ "$h_rec" = "1 go by=cancel token=$1 end" ] && h_sync "$h_dir/go" "$h_dir"
+}
+
+# h_close_for ID: the finish of a start that we closed; the supervisor may write the same one, the first stays.
+h_close_for() {
+    h_id=$1 h_token=$h_winner
+    h_now
+    h_random || return 1
+    h_tmp=$h_dir/g.$h_val
+    h_not_started
+    h_write "$h_tmp" "$h_rec" || return 1
+    ln "$h_tmp" "$h_dir/finish" 2>/dev/null
+    rm -f "$h_tmp"
+    h_sync "$h_dir/finish" "$h_dir"
+}
+
+# h_wait_finish: the supervisor needs a moment to write down the end.
+h_wait_finish() {
+    h_tries=40
+    while [ "$h_tries" -gt 0 ] && [ ! -e "$h_dir/finish" ]; do
+        h_alive "$h_dir"
+        [ "$h_val" = yes ] || return 0
+        h_tries=$((h_tries - 1))
+        h_short
+    done
+}
+
 # h_stop DIRECTORY TOKEN REASON GRACE: TERM, and KILL after the grace, to the command's process group, while its first process is the one that
 # was started. The reason is written down first. h_sent is the last signal that was sent.
 h_stop() {
-    h_sent=none
-    h_tries=0
+    h_sent=none h_tries=0
     until h_job_of "$1" "$2"; do
         # not there yet, or not there any more
         [ ! -e "$1/finish" ] && [ "$h_tries" -lt 20 ] || return 1
         h_tries=$((h_tries + 1))
         h_short
     done
-    h_put "$3 $h_nl" >>"$1/y.$2"
+    h_put "$3$h_nl" >>"$1/y.$2"
     kill -TERM -"$h_job" && h_sent=TERM
     h_wait_group "$4"
     if kill -0 -"$h_job" && h_same_group "$1" "$2"; then
-        h_put "$3 KILL $h_nl" >>"$1/y.$2"
+        h_put "$3 KILL$h_nl" >>"$1/y.$2"
         kill -KILL -"$h_job" && h_sent=KILL
         h_wait_group 2
     fi
@@ -51,4 +131,3 @@ h_wait_group() {
 h_short() {
     if [ "$h_sleepm" = part ]; then sleep 0.05; else sleep 1; fi
 }
-

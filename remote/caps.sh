@@ -67,7 +67,7 @@ h_caps_sync() {
     fi
     h_syncm=fsync
     command -v fsync >/dev/null 2>&1 && h_sync "$h_tmp/a" "$h_tmp" && return 0
-    h_syncm=dd
+    h_syncm='dd'
     h_sync "$h_tmp/a" "$h_tmp"
 }
 
@@ -85,7 +85,7 @@ h_caps_fs() {
 
 # h_caps_fifo: how to ask whether a FIFO is open elsewhere: GNU dd, or an open that waits under `timeout`.
 h_caps_fifo() {
-    h_fifom=dd
+    h_fifom='dd'
     if dd if=/dev/null of="$h_tmp/a" oflag=nonblock conv=nocreat,notrunc 2>/dev/null; then return 0; fi
     h_fifom=timeout
 }

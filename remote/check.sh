@@ -6,31 +6,26 @@ h_check() {
     h_begun=no
     h_umask_now
     if ! h_request || [ -z "$h_s_command" ]; then
-        h_trail "error reason=request"
+        h_trail "refused reason=request"
         return
     fi
-    h_cwd=
+    h_cwd='' h_sleepm=part h_stat self
     [ -z "$h_s_cwd" ] || eval "$h_s_cwd"
-    h_sleepm=whole
-    ! sleep 0.01 || h_sleepm=part
+    sleep 0.01 || h_sleepm=whole
     h_begin started
-    h_check_run
-    h_status "$h_rc"
-    h_trail "check status=$h_val"
+    exec 7>&1
+    h_check_command 8>&1 | h_check_wait
 }
 
-# h_check_run: h_rc is the status. The limit is kept by a process that knows the command's own.
-h_check_run() {
-    h_watcher=
-    if [ -n "$h_q_timeout" ]; then
-        {
-            h_nap "$h_q_timeout"
-            h_check_stop
-        } </dev/null >/dev/null 9>&- &
-        h_watcher=$!
-    fi
+# h_check_command: tells its process first, then its status, on the pipe to h_check_wait.
+h_check_command() {
+    h_stat self
+    h_super=$h_pid
     (
-        exec </dev/null 2>&9 9>&-
+        h_stat self
+        [ "$h_pid" != "$h_super" ] || { ulimit -c "$(ulimit -c)"; h_stat self; }
+        h_put "pid $h_pid$h_nl" >&8
+        exec </dev/null >&7 2>&9 7>&- 8>&- 9>&-
         umask "$h_umask"
         if [ -n "$h_lc_set" ]; then LC_ALL=$h_lc; else unset LC_ALL; fi
         eval "$h_s_env"
@@ -38,6 +33,37 @@ h_check_run() {
         eval "$h_s_command"
         exec setsid -- "$@"
     )
-    h_rc=$?
-    h_unwatch
+    h_put "status $?$h_nl" >&8
+}
+
+# h_check_wait: keeps the limit, and says the status.
+h_check_wait() {
+    exec 5<&0
+    h_job='' h_pause=$h_q_timeout h_signal=TERM
+    while read -r h_x h_y <&5; do
+        case $h_x in
+            pid)
+                h_job=$h_y
+                [ -z "$h_pause" ] || h_check_tick
+                ;;
+            t)
+                kill -"$h_signal" -"$h_job"
+                h_pause=$h_q_grace
+                [ "$h_signal" = KILL ] || h_check_tick
+                h_signal=KILL
+                ;;
+            status)
+                h_status "$h_y"
+                h_trail "check status=$h_val"
+                return
+                ;;
+        esac
+    done
+}
+
+h_check_tick() {
+    {
+        sleep "$h_pause"
+        h_put "t$h_nl"
+    } >/proc/self/fd/5 </dev/null 7>&- 8>&- 9>&- &
 }

@@ -1,84 +1,120 @@
 # shellcheck shell=sh
 # collect.sh: where the command's output ends.
+#
+# Without anything left of the command its drainers come to their end at once and say so. Where something holds a stream open, a sentinel is
+# written behind the command's last byte and looked for in the file: what is left over is noted, not waited for.
 
-# h_collect: sets h_size_out, h_size_err and h_whole_out, h_whole_err (yes, no) and h_left (processes left, `-` unknown).
-# Without anything left the drainers come to their end at once. Where something holds a stream, a sentinel marks the command's end in it.
+# h_collect: sets h_size_out, h_size_err, h_whole_out, h_whole_err (yes, no) and h_left (processes left over, `-` where none was looked for).
 h_collect() {
-    h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=-
-    h_job=''
+    h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=- h_looks=-1 h_job=''
     { read -r h_job h_x; } <"$h_dir/j.$h_token" || h_job=''
     if [ -n "$h_job" ] && kill -0 -"$h_job"; then
-        h_left_over
+        h_mark_all
+        h_later 0.02
     else
-        { sleep 1; h_put "late late$h_nl" >&6; } </dev/null >/dev/null 7>&- &
-        h_later=$!
-        h_events 2
-        [ -n "$h_size_out" ] && [ -n "$h_size_err" ] && kill "$h_later" || h_left_over
+        h_later 1
     fi
-}
-
-# h_events N: waits for N words of the drainers, or for `late`.
-h_events() {
-    h_n=$1
-    while [ "$h_n" -gt 0 ] && read -r h_x h_y <&6; do
-        h_n=$((h_n - 1))
-        [ "$h_x" != late ] || return 0
-        h_size "$h_dir/$h_x"
-        eval "h_size_$h_x=\$h_val"
-        [ "$h_y" != whole ] || eval "h_whole_$h_x=yes"
-    done
-}
-
-# h_left_over: something of the command lives on. It is noted, not waited for.
-h_left_over() {
-    h_scan=
-    h_carried "$h_id"
-    h_x=$h_scan h_left=0
-    while :; do
+    while [ -z "$h_size_out" ] || [ -z "$h_size_err" ]; do
+        read -r h_x h_y <&6 || break
         case $h_x in
-            *"${h_nl}HARNESS_EXECUTION_ID=$h_id$h_nl"*) h_left=$((h_left + 1)) h_x=$h_nl${h_x#*"${h_nl}HARNESS_EXECUTION_ID=$h_id$h_nl"} ;;
-            *) break ;;
+            late) h_look ;;
+            out | err) h_drained "$h_x" "$h_y" ;;
         esac
     done
-    [ -n "$h_size_out" ] || h_sentinel out o
-    [ -n "$h_size_err" ] || h_sentinel err e
+    kill "$h_timer"
 }
 
-# h_sentinel NAME LETTER: the command's output ends where the sentinel stands in the file. It is looked for behind what was there before it was
-# written, for a second; not found: the size as seen, not complete.
-h_sentinel() {
-    h_mark="@$h_token end of $1@"
+# h_later SECONDS: one `late` among the drainers' words.
+h_later() {
+    h_x=$1
+    [ "$h_sleepm" = part ] || h_x=1
+    {
+        exec 7>&-
+        sleep "$h_x"
+        h_put "late -$h_nl" >&6
+    } </dev/null >/dev/null &
+    h_timer=$!
+}
+
+# h_drained NAME whole|part: the stream's last writer is gone.
+h_drained() {
     h_size "$h_dir/$1"
-    h_base=$h_val
-    { h_put "$h_mark" 1<>"$h_dir/$2.$h_token"; } </dev/null 6>&- 7>&- &
-    h_tries=20
-    while [ "$h_tries" -gt 0 ]; do
-        h_seek "$h_dir/$1" && return 0
-        h_tries=$((h_tries - 1))
-        h_short
-    done
+    # a sentinel that nobody held up is no output
+    if [ "$h_looks" -ge 0 ] && h_seek "$1"; then return 0; fi
+    eval "h_size_$1=\$h_val"
+    [ "$2" != whole ] || eval "h_whole_$1=yes"
+}
+
+# h_look: are the sentinels in the files? After a second: the size as seen, not complete.
+h_look() {
+    if [ "$h_looks" -lt 0 ]; then
+        h_mark_all
+    else
+        h_looks=$((h_looks + 1))
+        [ -n "$h_size_out" ] || h_seek out || h_give_up out
+        [ -n "$h_size_err" ] || h_seek err || h_give_up err
+    fi
+    h_later 0.05
+}
+
+h_give_up() {
+    [ "$h_looks" -ge 20 ] || return 0
     h_size "$h_dir/$1"
     eval "h_size_$1=\$h_val"
 }
 
-# h_seek FILE: looks for h_mark behind h_base. Bytes that a variable cannot hold are turned into dots; one byte stays one byte.
+# h_mark_all: counts what is left over, and writes the sentinels.
+h_mark_all() {
+    h_looks=0 h_scan=
+    h_count "$h_id"
+    h_left=$h_val
+    h_base_out='' h_base_err=''
+    [ -n "$h_size_out" ] || h_mark out o
+    [ -n "$h_size_err" ] || h_mark err e
+}
+
+# h_mark NAME LETTER: in a process of its own, for a full pipe that nobody drains would hold us.
+h_mark() {
+    h_size "$h_dir/$1"
+    eval "h_base_$1=\$h_val"
+    {
+        exec 6>&- 7>&-
+        h_put "@$h_token end of $1@" 1<>"$h_dir/$2.$h_token"
+    } </dev/null >/dev/null &
+}
+
+# h_seek NAME: looks for the sentinel behind the size at which it was written. Bytes that a variable cannot hold are turned into dots, one for one.
 h_seek() {
-    h_x=$(
+    eval "h_base=\$h_base_$1"
+    [ -n "$h_base" ] || return 1
+    h_found=$(
         {
             h_skip 3 "$h_base"
             head -c 300000 <&3
-        } 3<"$1" | tr -c '@a-z0-9 ' '[.*]'
+        } 3<"$h_dir/$1" | tr -c '@a-z0-9 ' '[.*]'
     )
-    case $h_x in *"$h_mark"*) ;; *) return 1 ;; esac
-    h_x=${h_x%%"$h_mark"*}
-    eval "h_size_${1##*/}=\$((h_base + \${#h_x})) h_whole_${1##*/}=yes"
+    case $h_found in *"@$h_token end of $1@"*) ;; *) return 1 ;; esac
+    h_found=${h_found%%"@$h_token end of $1@"*}
+    eval "h_size_$1=\$((h_base + \${#h_found})) h_whole_$1=yes"
 }
 
-# h_skip FD BYTES: sets the file offset of a descriptor without reading what lies before.
+# h_count ID: h_val is how many processes of this account carry the execution.
+h_count() {
+    h_val=0
+    h_carried "$1" || return 0
+    h_x=$h_scan
+    while :; do
+        case $h_x in
+            *"${h_nl}HARNESS_EXECUTION_ID=$1$h_nl"*) h_val=$((h_val + 1)) h_x=$h_nl${h_x#*"${h_nl}HARNESS_EXECUTION_ID=$1$h_nl"} ;;
+            *) return 0 ;;
+        esac
+    done
+}
+
+# h_skip FD BYTES: sets the file offset of a descriptor (3 or above) without reading what lies before.
 h_skip() {
     [ "$2" -gt 0 ] || return 0
     dd bs=65536 count=0 iflag=skip_bytes skip="$2" <&"$1" 2>/dev/null
     h_offset "$1"
-    [ "$h_pos" = "$2" ] || [ "$h_pos" = - ] || dd bs="$2" count=0 skip=1 <&"$1" 2>/dev/null
+    [ "$h_pos" = "$2" ] || [ "$h_pos" = - ] || dd bs=$(($2 - h_pos)) count=0 skip=1 <&"$1" 2>/dev/null
 }
-

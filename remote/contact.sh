@@ -38,7 +38,7 @@ h_store_make() {
         mkdir -p "$h_store" 2>/dev/null || { h_explain "${h_store%/*}"; return 1; }
         h_store_safe || return 1
     fi
-    [ -w "$h_store" ] || { h_why=readonly; return 1; }
+    [ -w "$h_store" ] || { h_why='readonly'; return 1; }
     chmod 700 "$h_store" 2>/dev/null || { h_why=store-owner; return 1; }
     [ -d "$h_store/x" ] || mkdir "$h_store/x" 2>/dev/null || [ -d "$h_store/x" ] || { h_explain "$h_store"; return 1; }
     h_caps_fresh || h_caps_make || return 1

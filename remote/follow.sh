@@ -5,9 +5,9 @@ h_follow() {
     exec 9>&2 2>/dev/null
     h_begun=no
     if ! h_request || [ -z "$h_id" ]; then
-        h_trail "error reason=request"
+        h_trail "refused reason=request"
     elif ! h_store_open; then
-        case $h_why in store-changed) h_trail store-changed ;; *) h_trail "error reason=$h_why" ;; esac
+        case $h_why in store-changed) h_trail store-changed ;; *) h_trail "refused reason=$h_why" ;; esac
     else
         h_follow_one
     fi

@@ -36,7 +36,7 @@ h_fence() {
         h_gate "$h_fdir" "$3" \
             "1 start kind=fence id=$1 store=$h_sid witness=$2 token=$3 boot=$h_boot wall=$h_wall up=$h_up sync=$h_syncm end"
         case $? in 2) h_val=$h_why ;; esac
-        rm -f "$h_fdir/s.$3" 2>/dev/null
+        h_litter="$h_litter x/$2/$1/s.$3"
     else
         h_val=$h_why
     fi
@@ -54,7 +54,16 @@ h_fence_all() {
     while [ "$h_i" -lt "$h_chunks" ]; do
         h_i=$((h_i + 1))
         eval "h_piece=\$h_ids_$h_i"
+        h_litter=
         h_each "$h_piece" h_fence_line
         h_report_piece "$h_piece"
+        h_sweep_litter
     done
+}
+
+# h_sweep_litter: the temporary names of our own fences.
+h_sweep_litter() {
+    # shellcheck disable=SC2086 # our own names, made of safe characters only
+    [ -z "$h_litter" ] || (cd "$h_store" && rm -f $h_litter)
+    h_litter=
 }

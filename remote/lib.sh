@@ -14,7 +14,7 @@ h_init() {
     LC_ALL=C
     h_use_print
     [ "$h_store" != - ] || h_store=${HOME:+$HOME/.local/state/harness-markers}
-    h_lines=0 h_why=internal
+    h_lines=0 h_why=internal h_litter=
     h_id='' h_witness='' h_token='' h_q_store='' h_ids='' h_chunks=0 h_in_chunk=0
 }
 
@@ -22,6 +22,7 @@ h_init() {
 # With a PATH that holds nothing, only a builtin `print` is found (a program of that name exists on some hosts).
 h_use_print() {
     h_path=${PATH-/usr/bin:/bin}
+    # shellcheck disable=SC2123 # the search path is meant
     PATH=/-
     if command -v print >/dev/null 2>&1; then
         h_put() { print -rn -- "$1"; }
@@ -99,7 +100,7 @@ h_explain() {
     if [ ! -d "$1" ]; then
         h_why=store
     elif [ ! -w "$1" ]; then
-        h_why=readonly
+        h_why='readonly'
     else
         h_why=space
     fi

@@ -48,11 +48,13 @@ h_each() {
     done
 }
 
-# h_place ID WITNESS: h_dir is the directory to look in, h_at its witness (`-`: the witness named is not in this store).
+# h_place ID WITNESS: h_dir is the directory to look in, h_at its witness. h_said is `witness` where the one that was named is in the store:
+# only then does absent mean that it never started in this store.
 h_place() {
     h_dir='' h_at=-
+    h_said=none
     if [ "$2" != - ]; then
-        ! h_has_witness "$2" || h_at=$2
+        if h_has_witness "$2"; then h_at=$2 h_said=witness; fi
         h_dir=$h_store/x/$2/$1
         [ ! -e "$h_dir/start" ] && [ ! -L "$h_dir/start" ] || return 0
         h_kept=$h_at
@@ -80,7 +82,7 @@ h_report() {
     h_size "$h_dir/out"
     h_out=$h_val
     h_size "$h_dir/err"
-    h_line "marker $1 $h_st witness=$h_at out=$h_out err=$h_val proof=$h_proof"
+    h_line "marker $1 $h_st witness=$h_at out=$h_out err=$h_val proof=$h_said how=$h_proof"
     [ "$h_st" != absent ] || return 0
     [ -z "$h_r_start" ] || h_line "start $h_r_start"
     [ -z "$h_r_ended" ] || h_line "ended $h_r_ended"

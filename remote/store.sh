@@ -57,7 +57,10 @@ h_caps_read() {
     h_field "$h_caps" sync && h_syncm=$h_val
     h_field "$h_caps" setsid && h_setsid=$h_val
     h_field "$h_caps" epoch && h_epoch=$h_val
+    h_field "$h_caps" fifo && h_fifom=$h_val
     h_field "$h_caps" sleep && h_sleepm=$h_val
+    h_half=1
+    [ "$h_sleepm" != part ] || h_half=0.5
     h_field "$h_caps" shared && h_shared=$h_val
     h_field "$h_caps" sha && h_sham=$h_val
 }
