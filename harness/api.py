@@ -1,0 +1,415 @@
+"""The public API: the verbs of the command line, for programs. Nothing here decides or sends by itself; it accepts, drives the loop and reads.
+
+async with await Harness.open() as harness:
+    result = await harness.run("db1", ["/opt/app/migrate", "--to", "42"], key="add-index")
+    if result.outcome is Outcome.UNKNOWN: ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.accepting import Admission, Wish, admit
+from harness.compose import Composition, compose
+from harness.core.action import Content, SshAction, SshCommand, SshTarget
+from harness.core.contract import ReplayClass
+from harness.core.events import (
+    CancelRequested,
+    Event,
+    Outcome,
+    ResultDelivered,
+    ResultDetached,
+    ReviewOpened,
+    ReviewResolved,
+    RunClosed,
+    RunOpened,
+)
+from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_review_id
+from harness.core.moment import Moment
+from harness.core.reports import MarkerReport, MarkerState
+from harness.core.state import Record, State
+from harness.foreign import follow_unknown
+from harness.perform import Job, Performer, World
+from harness.ports import HarnessError, Owned, Query, RequestError, Stream
+from harness.result import Result, from_driven, from_marker, from_record
+from harness.runner import Asking, Runner
+from harness.tap import Listener, Tap
+
+Words = Sequence[str | bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a command runs and how the caller waits. Times are seconds.
+
+    `stdin`: the bytes, or a function that gives the next piece each time it is called and b"" at the end; None sends nothing. `wait`: how long
+    the caller waits (None: to the end). `reconnect`: for how long a lost host is tried again. `timeout`: the command's limit on the host.
+    """
+
+    replay_class: ReplayClass = ReplayClass.IRREVERSIBLE
+    key: str | None = None
+    again: ExecutionId | None = None
+    cwd: str | bytes | None = None
+    env: tuple[tuple[str, bytes], ...] = ()
+    secret_env: tuple[tuple[str, str], ...] = ()
+    stdin: bytes | Callable[[], bytes] | None = None
+    timeout: str | None = None
+    unless: Words | None = None
+    verify: Words | None = None
+    become: str | None = None
+    store: str | None = None
+    marked: bool = True
+    wait: float | None = None
+    reconnect: float = 300.0
+    detach: bool = False
+    ssh: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What became of the call on one host: a result, or a refusal before anything was accepted."""
+
+    host: str
+    result: Result | None
+    refusal: HarnessError | None = None
+
+
+def _word(word: str | bytes) -> bytes:
+    return word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
+
+
+def _argv(words: Words) -> tuple[bytes, ...]:
+    argv = tuple(_word(word) for word in words)
+    if not argv or not argv[0]:
+        raise RequestError("there is no command; nothing was sent")
+    if any(b"\0" in word for word in argv):
+        raise RequestError("an argument has a NUL byte, which no program can receive; nothing was sent")
+    return argv
+
+
+class Harness:
+    """One run of the harness: a caller with a principal, its journal and its connections."""
+
+    def __init__(self, parts: Composition, listener: Listener | None) -> None:
+        self._parts = parts
+        self._world: World = parts.world(listener)
+        self._runner = Runner(self._world)
+        self._opening: list[Event] = [
+            Event(self._world.machine.now(), self._world.run, RunOpened(parts.actor))
+        ]
+        self._calls = 0
+
+    @classmethod
+    async def open(
+        cls, home: Path | None = None, *, config: Path | None = None, listener: Listener | None = None
+    ) -> Harness:
+        """Opens (and on first use makes) the state directory. Raises HarnessError where it cannot be used."""
+        return cls(await compose(home, config), listener)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes connections and journal. Remote commands are not touched. May be called twice."""
+        if not self._opening:
+            closed = Event(self._world.machine.now(), self._world.run, RunClosed())
+            await self._world.journal.append([closed])
+        await self._parts.close()
+
+    @property
+    def run_id(self) -> str:
+        """This run's ID."""
+        return self._world.run
+
+    # --- act -----------------------------------------------------------------------------------------------------
+
+    async def run(self, host: str, argv: Words, options: RunOptions | None = None) -> Result:
+        """Runs one command on one host. Raises HarnessError where it was refused; then nothing was sent."""
+        (reply,) = await self.run_on([host], argv, options)
+        if reply.result is None:
+            raise (
+                reply.refusal
+                if reply.refusal is not None
+                else RequestError(f"{host}: refused; nothing was sent")
+            )
+        return reply.result
+
+    async def run_on(
+        self, hosts: Sequence[str], argv: Words, options: RunOptions | None = None
+    ) -> list[Reply]:
+        """Runs one command on each of the hosts, side by side; one reply a host, in the given order. Raises RequestError for senseless options."""
+        options = options if options is not None else RunOptions()
+        actions = self.resolve(hosts, argv, options)
+        admissions = [await self._admit(action, options) for action in actions]
+        taken = [a.execution for a in admissions if a.execution is not None]
+        driven = await self._runner.drive(taken, self._asking(options))
+        replies: list[Reply] = []
+        for action, admission in zip(actions, admissions, strict=True):
+            if admission.execution is None:
+                replies.append(Reply(action.target.name, None, admission.refusal))
+            else:
+                result = from_driven(driven[admission.execution], admission.attached)
+                replies.append(Reply(action.target.name, result))
+        return replies
+
+    def resolve(self, hosts: Sequence[str], argv: Words, options: RunOptions) -> list[SshAction]:
+        """The resolved actions, with nothing accepted and nothing sent (a dry run). Raises RequestError."""
+        command = self._command(argv, options)
+        targets = [self._target(host, options) for host in hosts]
+        places = [target.place for target in targets]
+        if len(set(places)) < len(places):
+            raise RequestError("a host is named twice; nothing was sent")
+        return [SshAction(target, command) for target in targets]
+
+    def _target(self, host: str, options: RunOptions) -> SshTarget:
+        target = self._parts.resolve(host, options.ssh)
+        store = options.store if options.store is not None else target.store
+        return replace(target, become=options.become, store=store)
+
+    def _command(self, argv: Words, options: RunOptions) -> SshCommand:
+        if not options.marked and options.replay_class not in (
+            ReplayClass.IRREVERSIBLE,
+            ReplayClass.READ_ONLY,
+        ):
+            raise RequestError("an unmarked command is irreversible or read_only; nothing was sent")
+        if not options.marked and (
+            options.env
+            or options.secret_env
+            or options.verify
+            or options.unless
+            or options.cwd
+            or options.timeout
+        ):
+            raise RequestError(
+                "an unmarked command takes no environment, cwd, timeout, unless or verify; nothing was sent"
+            )
+        return SshCommand(
+            argv=_argv(argv),
+            cwd=None if options.cwd is None else _word(options.cwd),
+            env=options.env,
+            secret_env=options.secret_env,
+            stdin=self._kept(options.stdin),
+            timeout=options.timeout,
+            unless=None if options.unless is None else _argv(options.unless),
+            verify=None if options.verify is None else _argv(options.verify),
+            marked=options.marked,
+        )
+
+    def _kept(self, stdin: bytes | Callable[[], bytes] | None) -> Content | None:
+        if stdin is None:
+            return None
+        return (
+            self._world.spool.put(stdin) if isinstance(stdin, bytes) else self._world.spool.put_stream(stdin)
+        )
+
+    async def _admit(self, action: SshAction, options: RunOptions) -> Admission:
+        self._calls += 1
+        wish = Wish(
+            tool="run",
+            principal=self._parts.actor.principal,
+            scope=f"{self._world.run}.{self._calls}",
+            replay_class=options.replay_class,
+            key=options.key,
+            again=options.again,
+        )
+        return await admit(self._world, action, wish, self._opening)
+
+    def _asking(self, options: RunOptions) -> Asking:
+        return Asking(
+            deadline=self._until(options.wait),
+            reconnect=options.reconnect,
+            detach=options.detach,
+            fetch=not options.detach,
+        )
+
+    def _until(self, seconds: float | None) -> Moment | None:
+        return None if seconds is None else self._world.machine.now().plus(seconds)
+
+    # --- come back -----------------------------------------------------------------------------------------------
+
+    async def attach(
+        self,
+        execution: ExecutionId,
+        *,
+        wait: float | None = None,
+        reconnect: float = 300.0,
+        quiet: bool = False,
+    ) -> Result:
+        """Waits for the end of an execution; a listener gets its outputs from the first byte. Raises RequestError for an unknown ID."""
+        await self._known(execution)
+        asking = Asking(deadline=self._until(wait), reconnect=reconnect, fetch=not quiet)
+        return from_driven((await self._runner.drive([execution], asking))[execution], attached=True)
+
+    async def attach_host(
+        self,
+        host: str,
+        execution: ExecutionId,
+        listener: Listener,
+        options: RunOptions | None = None,
+        *,
+        wait: bool = True,
+    ) -> Result:
+        """The same without any journal of it (P12): asks the host itself. Raises HostSilent where it does not answer."""
+        target = self._target(host, options if options is not None else RunOptions())
+        return from_marker(await follow_unknown(self._world.marked, target, execution, listener, wait))
+
+    async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> AsyncIterator[bytes]:
+        """The kept bytes of one output from `start`, fetched from the host first where they are not all here."""
+        record = await self._known(execution)
+        if record.spooled is None and record.attempts and record.accepted.marked:
+            await self._runner.drive(
+                [execution], Asking(waiting=True, deadline=self._until(30.0), fetch=True)
+            )
+        output = self._world.spool.output(execution, stream)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            at = start
+            while piece := output.read(at, 256 * 1024):
+                yield piece
+                at += len(piece)
+                await asyncio.sleep(0)
+
+        return pieces()
+
+    async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
+        """Stops it: proven not started where it had not started, else ended on the host. Raises RequestError where there is nothing to stop."""
+        record = await self._known(execution)
+        if record.state is State.SETTLED:
+            return from_record(record)
+        if not record.accepted.marked and record.attempts:
+            raise RequestError(
+                f"{execution} runs without markers: nothing on the host can stop it",
+                "end it on the host itself",
+            )
+        body = CancelRequested(self._parts.actor.principal, only_if_not_started)
+        job = self._job(execution, record)
+        await self._append(self._world.event(body, execution, job.owned))
+        if record.attempts:
+            for observed in await Performer(self._world).cancel(job, only_if_not_started):
+                await self._append(self._world.event(observed, execution, job.owned))
+        return await self._look(execution)
+
+    async def recover(self, executions: Sequence[ExecutionId] = ()) -> list[Result]:
+        """Asks the hosts about all unresolved executions (or these), once, and settles what the evidence settles. Waits for nothing."""
+        ids = tuple(executions) or await self._world.journal.find(Query(unresolved=True))
+        for execution in executions:
+            await self._known(execution)
+        driven = await self._runner.drive(ids, Asking(waiting=False, fetch=False))
+        return [from_driven(driven[execution]) for execution in ids]
+
+    async def _look(self, execution: ExecutionId) -> Result:
+        """Decides on what is known now, without waiting for anything."""
+        driven = await self._runner.drive([execution], Asking(waiting=False, fetch=False))
+        return from_driven(driven[execution])
+
+    # --- decide --------------------------------------------------------------------------------------------------
+
+    async def resolve_review(self, execution: ExecutionId, answer: Outcome, why: str) -> Result:
+        """A person's answer to an open question. `not_started` of a marked command fences the gate first. Raises RequestError."""
+        record = await self._known(execution)
+        job = self._job(execution, record)
+        await self._check_answer(record, answer)
+        fenced: bool | None = None
+        if answer is Outcome.NOT_STARTED and record.accepted.marked and record.attempts:
+            fenced = await self._fenced(job)
+        if record.state is not State.IN_REVIEW:
+            await self._append(self._world.event(self._question(record), execution, job.owned))
+        body = ReviewResolved(answer, self._parts.actor.principal, why, fenced)
+        await self._append(self._world.event(body, execution, job.owned))
+        return from_record(await self._known(execution))
+
+    async def _check_answer(self, record: Record, answer: Outcome) -> None:
+        if answer not in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.NOT_STARTED):
+            raise RequestError("the answer is succeeded, failed or not_started; nothing was changed")
+        if record.state is State.SETTLED:
+            raise RequestError(
+                f"{record.execution} is settled already; nothing was changed",
+                f"harness show {record.execution}",
+            )
+        if not record.attempts:
+            raise RequestError(
+                f"nothing of {record.execution} was sent; nothing was changed",
+                f"harness recover {record.execution}",
+            )
+
+    async def _fenced(self, job: Job) -> bool:
+        """Whether the gate is fenced now. Raises RequestError where the host says that it was started after all."""
+        for body in await Performer(self._world).fence(job):
+            await self._append(self._world.event(body, job.execution, job.owned))
+        record = await self._known(job.execution)
+        report = record.evidence
+        if record.misses > 0 or not isinstance(report, MarkerReport):
+            return False
+        if report.state is MarkerState.FENCED:
+            return True
+        raise RequestError(
+            f"the host says that {job.execution} is {report.state.value}: it was started; the answer was not taken",
+            f"harness recover {job.execution}",
+        )
+
+    def _question(self, record: Record) -> ReviewOpened:
+        machine = self._world.machine
+        review = new_review_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
+        return ReviewOpened(
+            review, "answered before it was asked", record.state.value, ("succeeded", "failed", "not_started")
+        )
+
+    # --- look ----------------------------------------------------------------------------------------------------
+
+    async def list(self, *, unresolved: bool | None = None, limit: int | None = 50) -> list[Result]:
+        """The newest executions; `unresolved` keeps the open ones only."""
+        found = await self._world.journal.find(Query(unresolved=unresolved, limit=limit))
+        return [from_record(await self._known(execution)) for execution in found]
+
+    async def show(self, execution: ExecutionId, *, probe: bool = False) -> tuple[Result, tuple[Event, ...]]:
+        """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""
+        record = await self._known(execution)
+        if probe and record.attempts and record.accepted.marked:
+            job = self._job(execution, record)
+            ((body,),) = await Performer(self._world).probe([job])
+            await self._append(self._world.event(body, execution, job.owned))
+            await self._look(execution)
+        return from_record(await self._known(execution)), await self._world.journal.events(execution)
+
+    async def find(self, text: str) -> ExecutionId:
+        """The execution with this ID, or whose ID ends in these 4 or more characters. Raises RequestError for none or several."""
+        return await self._parts.find(text)
+
+    async def delivered(self, execution: ExecutionId, to: str, level: str = "written") -> None:
+        """Notes that the caller got the result completely (`written`, `acknowledged`)."""
+        await self._note(execution, ResultDelivered(to, level))
+
+    async def detached(self, execution: ExecutionId, to: str) -> None:
+        """Notes that the caller left before the end."""
+        await self._note(execution, ResultDetached(to))
+
+    async def _note(self, execution: ExecutionId, body: ResultDelivered | ResultDetached) -> None:
+        record = await self._known(execution)
+        await self._append(self._world.event(body, execution, Owned(record.run, record.epoch)))
+
+    async def _append(self, event: Event) -> None:
+        opening, self._opening = self._opening, []
+        await self._world.journal.append([*opening, event])
+
+    async def _known(self, execution: ExecutionId) -> Record:
+        record = await self._world.journal.record(execution)
+        if record is None:
+            raise RequestError(
+                f"no execution {execution} in this journal",
+                "harness list; or with --host HOST to ask the host itself",
+            )
+        return record
+
+    def _job(self, execution: ExecutionId, record: Record) -> Job:
+        owned = Owned(self._world.run, record.epoch)
+        return Job(execution, record, owned, Tap(execution, self._world.spool, None))

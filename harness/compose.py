@@ -1,0 +1,184 @@
+"""Composition: the only place that names adapters and puts them behind the ports. Adapters are imported inside, so that nothing loads unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.core.action import SshTarget
+from harness.core.events import Actor
+from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, NotAnId, RunId, new_run_id, parse_execution_id
+from harness.marked import Marked
+from harness.perform import World
+from harness.ports import Credentials, Exec, HarnessError, Journal, Machine, Query, RequestError, Spool
+from harness.tap import Listener
+from harness.wrapper import BOOT, INSTALL_BOOT, wrapper_sha256, wrapper_text
+
+if TYPE_CHECKING:
+    from harness.adapters.config import Config
+    from harness.adapters.locks import OwnerLock
+    from harness.adapters.ssh_config import ConnectOptions
+
+SUFFIX_LEAST: Final = 4
+
+
+class Wrapper:
+    """The host side's program, as the marker protocol wants it."""
+
+    boot = BOOT
+    install_boot = INSTALL_BOOT
+
+    @cached_property
+    def text(self) -> bytes:
+        """All of its bytes."""
+        return wrapper_text()
+
+    @cached_property
+    def sha256(self) -> str:
+        """Their SHA-256."""
+        return wrapper_sha256()
+
+
+def home_directory() -> Path:
+    """HARNESS_HOME, else `harness` in the XDG state directory."""
+    given = os.environ.get("HARNESS_HOME")
+    if given:
+        return Path(given).absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "harness"
+
+
+@dataclass(slots=True)
+class Composition:
+    """The adapters of one run, open."""
+
+    journal: Journal
+    spool: Spool
+    credentials: Credentials
+    machine: Machine
+    exec_: Exec
+    config: Config
+    actor: Actor
+    run: RunId
+    lock: OwnerLock
+
+    def world(self, listener: Listener | None) -> World:
+        """The ports as the engine uses them."""
+        marked = Marked(self.exec_, Wrapper(), self.machine, self.journal.head)
+        return World(self.journal, self.spool, marked, self.credentials, self.machine, self.run, listener)
+
+    def resolve(self, host: str, ssh: Sequence[tuple[str, str]]) -> SshTarget:
+        """The target that `host` names with ssh's options `ssh` (pairs like `("p", "22")`, `("o", "Port=22")`). Raises RequestError."""
+        from harness.adapters.ssh_config import resolve
+
+        target = resolve(host, _connect_options(ssh))
+        return replace(target, store=self.config.store(host, target.host))
+
+    async def find(self, text: str) -> ExecutionId:
+        """The execution that an ID, or the last 4 or more characters of one, names. Raises RequestError for none and for several."""
+        parsed = parse_execution_id(text)
+        if not isinstance(parsed, NotAnId):
+            return parsed
+        if len(text) < SUFFIX_LEAST or not text.isalnum() or not text.isascii():
+            raise RequestError(f"{text!r} is no execution ID: {parsed.why}", "harness list")
+        found = await self.journal.find(Query(suffix=text.upper(), limit=2))
+        if len(found) == 1:
+            return found[0]
+        some = "several executions end" if found else "no execution in this journal ends"
+        raise RequestError(f"{some} in {text}", "harness list")
+
+    async def close(self) -> None:
+        """Closes connections, journal and our lock; may be called twice."""
+        await self.exec_.close()
+        await self.journal.close()
+        self.lock.close()
+
+
+async def compose(home: Path | None, config: Path | None) -> Composition:
+    """Opens everything under `home` (made 0700 where it is not there). Raises HarnessError where it cannot be used."""
+    from harness.adapters.asyncssh_exec import AsyncsshExec
+    from harness.adapters.config import load_config
+    from harness.adapters.credentials import SystemCredentials
+    from harness.adapters.file_spool import FileSpool
+    from harness.adapters.hmac_keys import open_keys
+    from harness.adapters.locks import OwnerLock
+    from harness.adapters.machine import SystemMachine
+    from harness.adapters.sqlite_journal import open_journal
+
+    place = home if home is not None else home_directory()
+    settings = load_config(config)
+    _make_home(place)
+    machine = SystemMachine(place)
+    run = new_run_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
+    keys = open_keys(place / "keys" / "hmac")
+    journal = await asyncio.to_thread(open_journal, place, machine, keys.ids)
+    try:
+        lock = OwnerLock(place, run)
+    except OSError as error:
+        await journal.close()
+        raise HarnessError(
+            f"{place}: no lock can be made: {error.strerror}; nothing was sent", "choose another HARNESS_HOME"
+        ) from error
+    return Composition(
+        journal=journal,
+        spool=FileSpool(place, keys),
+        credentials=SystemCredentials(settings.commands),
+        machine=machine,
+        exec_=AsyncsshExec(),
+        config=settings,
+        actor=_actor(),
+        run=run,
+        lock=lock,
+    )
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = home.stat()
+    except OSError as error:
+        raise HarnessError(
+            f"{home} cannot be used: {error.strerror}; nothing was sent",
+            "set HARNESS_HOME to a directory of yours",
+        ) from error
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        what = f"{home} can be read by others or is not yours; nothing was sent"
+        raise HarnessError(what, f"chmod 700 {home}, or set HARNESS_HOME to a directory of yours")
+
+
+def _actor() -> Actor:
+    """The principal (the uid, for the operator) and what the kernel says of this process."""
+    from harness.adapters.locks import process_began
+
+    return Actor(
+        principal=f"uid:{os.getuid()}",
+        kind="operator",
+        pid=os.getpid(),
+        began=process_began(os.getpid()) or "-",
+        executable=sys.executable,
+        parent_pid=os.getppid(),
+    )
+
+
+def _connect_options(ssh: Sequence[tuple[str, str]]) -> ConnectOptions:
+    """ssh's short options as the resolver takes them."""
+    from harness.adapters.ssh_config import ConnectOptions
+
+    one = dict(ssh)
+    port = one.get("p")
+    if port is not None and not port.isdecimal():
+        raise RequestError(f"-p {port} is no port; nothing was sent")
+    return ConnectOptions(
+        port=int(port) if port is not None else None,
+        login=one.get("l"),
+        identity_files=tuple(value for key, value in ssh if key == "i"),
+        config_file=one.get("F"),
+        jump=one.get("J"),
+        options=tuple(value for key, value in ssh if key == "o"),
+    )
