@@ -122,7 +122,11 @@ class Journal(Protocol):
         ...
 
     async def plan(
-        self, execution: ExecutionId, owned: Owned, make: Callable[[Record], AttemptPlanned | Stop], at: Moment
+        self,
+        execution: ExecutionId,
+        owned: Owned,
+        make: Callable[[Record], AttemptPlanned | Stop],
+        at: Moment,
     ) -> AttemptPlanned | Stop:
         """One transaction: owner and epoch checked, the record folded, `make` asked, its `AttemptPlanned` appended.
 
@@ -137,7 +141,9 @@ class Journal(Protocol):
         """
         ...
 
-    async def take(self, execution: ExecutionId, run: RunId, at: Moment, previous: RunId | None) -> Owned | None:
+    async def take(
+        self, execution: ExecutionId, run: RunId, at: Moment, previous: RunId | None
+    ) -> Owned | None:
         """Makes `run` the owner if `previous` still is: appends `owner.taken` with the next epoch. None: somebody else was quicker."""
         ...
 
@@ -333,7 +339,10 @@ class HttpSend(Protocol):
     """Sends one HTTP request once."""
 
     async def send(
-        self, action: HttpAction, key: str | None, permit: Callable[[HttpPeer], Awaitable[AttemptPlanned | Stop]]
+        self,
+        action: HttpAction,
+        key: str | None,
+        permit: Callable[[HttpPeer], Awaitable[AttemptPlanned | Stop]],
     ) -> NotSent | Lost | Response | Stop:
         """Connects, asks `permit` at the moment before the first byte of the head, sends, reads. Never follows, never resends."""
         ...
@@ -381,4 +390,3 @@ class Machine(Protocol):
     def owner(self, run: RunId) -> OwnerLife:
         """Whether that run's process lives, decided by a lock that the kernel releases at its death."""
         ...
-

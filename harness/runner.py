@@ -179,7 +179,9 @@ class _Drive:
         async def run() -> None:
             try:
                 await work
-            except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
                 self._ready.put_nowait(error)
             else:
                 self._ready.put_nowait(executions)

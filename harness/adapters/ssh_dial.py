@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import asyncssh
 from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
@@ -22,6 +23,9 @@ from harness.adapters.ssh_settings import Leg, legs_of
 from harness.core.action import SshTarget
 from harness.core.reports import Step, Unreachable
 from harness.core.text import host_text
+
+
+_FAMILIES: Final = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
 class Watch(asyncssh.SSHClient):
@@ -164,7 +168,8 @@ def _dialled(connection: asyncssh.SSHClientConnection, watch: Watch, known: Know
 async def _connect(leg: Leg, progress: _Progress) -> socket.socket:
     """A connected socket; the addresses of the name are tried in the resolver's order, each with its share of the time."""
     loop = asyncio.get_running_loop()
-    addresses = await loop.getaddrinfo(leg.host, leg.port, type=socket.SOCK_STREAM)
+    family = _FAMILIES.get(leg.settings.address_family, socket.AF_UNSPEC)
+    addresses = await loop.getaddrinfo(leg.host, leg.port, family=family, type=socket.SOCK_STREAM)
     progress.step = Step.RESOLVED
     share = leg.settings.connect_timeout / max(1, len(addresses))
     failure: OSError = ConnectionError("the name has no address")

@@ -27,11 +27,13 @@ class Settings:
     """Times in seconds. An empty tuple of files means none. `identity_agent`: a path, `none`, or None for `SSH_AUTH_SOCK`."""
 
     identity_file: tuple[str, ...] = IDENTITIES
+    certificate_file: tuple[str, ...] = ()
     identities_only: bool = False
     identity_agent: str | None = None
     user_known_hosts_file: tuple[str, ...] = USER_KNOWN_HOSTS
     global_known_hosts_file: tuple[str, ...] = GLOBAL_KNOWN_HOSTS
     host_key_alias: str | None = None
+    address_family: str = "any"
     connect_timeout: float = 20.0
     server_alive_interval: float = 8.0
     server_alive_count_max: int = 2

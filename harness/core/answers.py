@@ -31,13 +31,17 @@ _WITNESS: Final = re.compile("[A-Za-z0-9_]{1,100}")
 _PATH: Final = re.compile("/(?:[A-Za-z0-9/._+@,:-]|%[0-3][0-7][0-7]){0,3000}")
 _SIZE: Final = re.compile("[0-9]{1,15}")
 _SHA256: Final = re.compile("[0-9a-f]{64}")
+_SHA256_OR_NONE: Final = re.compile("-|[0-9a-f]{64}")
 _RECORDS: Final = frozenset({"start", "ended", "finish", "digest"})
 _MAX_CAPS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ContactAnswer:
-    """The store that answered, with our fresh witness durable in it. `path` is in wire form (`%` and three octal digits for odd bytes)."""
+    """The store that answered, with our fresh witness durable in it. `path` is in wire form (`%` and three octal digits for odd bytes).
+
+    `wrapper` is the SHA-256 that the host found for the wrapper, `-` where it has no tool for that.
+    """
 
     store_id: StoreId
     path: str
@@ -65,10 +69,11 @@ class CancelLine:
 
 @dataclass(frozen=True, slots=True)
 class MarkersAnswer:
-    """Reports by execution, and what a cancel said of each."""
+    """Reports by execution, what a cancel said of each, and the store that answered (None where it did not say)."""
 
     reports: dict[ExecutionId, MarkerReport]
     cancelled: dict[ExecutionId, CancelLine]
+    store_id: StoreId | None = None
 
 
 def _split(line: bytes) -> tuple[str, str] | None:
@@ -109,7 +114,7 @@ def parse_contact(lines: tuple[bytes, ...]) -> ContactAnswer | Broken:
     store = parse_hex32(said.get("store", ""))
     caps = parse_pairs(said.get("caps", "").split())
     newest = said.get("newest", "")
-    for name, pattern in (("path", _PATH), ("witness", _WITNESS), ("wrapper", _SHA256)):
+    for name, pattern in (("path", _PATH), ("witness", _WITNESS), ("wrapper", _SHA256_OR_NONE)):
         if pattern.fullmatch(said.get(name, "")) is None:
             return Broken(name)
     if store is None or caps is None or not (newest == "-" or _WITNESS.fullmatch(newest)):
@@ -227,6 +232,7 @@ def parse_markers(lines: tuple[bytes, ...], asked: Collection[ExecutionId] | Non
     markers: dict[ExecutionId, _Marker] = {}
     cancelled: dict[ExecutionId, CancelLine] = {}
     current: _Marker | None = None
+    store: str | None = None
     for line in lines:
         pair = _split(line)
         if pair is None:
@@ -242,13 +248,16 @@ def parse_markers(lines: tuple[bytes, ...], asked: Collection[ExecutionId] | Non
             if found is None or not _wanted(found[0], asked, cancelled):
                 return Broken("cancel")
             cancelled[found[0]] = found[1]
+        elif word == "store":
+            store = parse_hex32(rest)
         elif word in _RECORDS or word == "damaged":
             good = current is not None and (
                 current.record(word, line) if word in _RECORDS else current.damage(line)
             )
             if not good:
                 return Broken(word)
-    return MarkersAnswer({name: marker.done() for name, marker in markers.items()}, cancelled)
+    reports = {name: marker.done() for name, marker in markers.items()}
+    return MarkersAnswer(reports, cancelled, StoreId(store) if store is not None else None)
 
 
 def _wanted(

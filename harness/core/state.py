@@ -359,7 +359,9 @@ def _probed(record: Record, body: ProbeObserved, at: Moment) -> tuple[Record, Tr
     if isinstance(report, OtherStore):
         missed = Unreachable(Step.CONTACTED, "another-store", False, "another store answered under this name")
         return _missed(replace(record, evidence=report, evidence_at=at), missed, at), Trigger.OBSERVE
-    changed = replace(record, evidence=report, evidence_at=at, misses=0, missed=None, missed_at=None, missing_since=None)
+    changed = replace(
+        record, evidence=report, evidence_at=at, misses=0, missed=None, missed_at=None, missing_since=None
+    )
     if report.state in _STARTED:
         if report.finish is not None and report.finish.reason == "not-started":
             return changed, Trigger.OBSERVE

@@ -52,7 +52,9 @@ def store_action(action: SshAction) -> bytes:
         "verify": _words(command.verify),
         "marked": command.marked,
     }
-    return canonical_bytes(cast(JsonValue, {key: value for key, value in stored.items() if value is not None}))
+    return canonical_bytes(
+        cast(JsonValue, {key: value for key, value in stored.items() if value is not None})
+    )
 
 
 def load_action(data: bytes) -> SshAction:

@@ -99,9 +99,9 @@ class Contacts:
                 said = parse_contact(answer.lines)
         if isinstance(said, Broken):
             return Unreachable(Step.BEGUN, "answer", False, said.why)
-        if said.witness != witness or said.wrapper != self._wrapper.sha256:
+        if said.witness != witness or said.wrapper not in ("-", self._wrapper.sha256):
             return Unreachable(Step.BEGUN, "answer", False, "another witness or wrapper than was asked for")
-        return _contacted(said, connection.host_key)
+        return _contacted(said, self._wrapper.sha256, connection.host_key)
 
     async def ask(
         self, connection: Connection, place: Place, verb: Verb, keys: Sequence[tuple[str, str]], most: int
@@ -167,7 +167,7 @@ def unusable(answer: ErrorAnswer) -> Unreachable:
     return Unreachable(Step.BEGUN, answer.reason, answer.reason.startswith(_HOPELESS))
 
 
-def _contacted(said: ContactAnswer, host_key: str) -> Contacted:
+def _contacted(said: ContactAnswer, wrapper: str, host_key: str) -> Contacted:
     return Contacted(
         store_id=said.store_id,
         store_path=said.path,
@@ -175,6 +175,6 @@ def _contacted(said: ContactAnswer, host_key: str) -> Contacted:
         caps=said.caps,
         witness=said.witness,
         newest=said.newest,
-        wrapper_sha256=said.wrapper,
+        wrapper_sha256=wrapper,
         host_key=host_key,
     )
