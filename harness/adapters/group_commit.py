@@ -1,0 +1,247 @@
+"""One thread that has the connection, and transactions that callers share.
+
+Callers give pieces of work. All pieces that wait when the thread is free go into one transaction, each under a savepoint of its own: one that fails
+spoils nothing for the others. A piece may be run more than once (after an error of the whole transaction), so it must have no effects but on the
+connection. Writing is done under the lock that processes take in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol, TypeVar
+
+from sqlite_utils import Database
+
+from harness.adapters.locks import TurnLock
+from harness.adapters.sqlite_schema import SqliteError
+from harness.ports import JournalError
+
+T = TypeVar("T")
+
+MAX_GROUP: Final = 256
+POLL_SECONDS: Final = 0.03
+"""How often the file is looked at for what other processes wrote, while somebody waits for it."""
+
+_FULL: Final = "SQLITE_FULL"
+
+
+class Hooks(Protocol):
+    """What the journal does at the edges of a transaction; called in the thread."""
+
+    def begin(self) -> None:
+        """A transaction has begun."""
+
+    def rolled_back(self) -> None:
+        """Something of the transaction, or all of it, has not happened."""
+
+    def committed(self) -> None:
+        """What was written is durable; still under the lock. Must not raise."""
+
+    def make_room(self) -> bool:
+        """Gives back reserved space after the disk was full; False if there is none."""
+
+    def newest(self) -> int:
+        """The newest sequence in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[], Any]
+    done: Future[Any]
+    writes: bool
+    vital: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    since: int
+    done: Future[int]
+
+
+class GroupCommit:
+    """Runs work on the connection in its thread. The thread ends with `close` or with the process."""
+
+    def __init__(self, database: Database, turn: TurnLock, hooks: Hooks) -> None:
+        self._database = database
+        self._sql = database.conn
+        self._turn = turn
+        self._hooks = hooks
+        self._queue: SimpleQueue[_Job | _Watch | None] = SimpleQueue()
+        self._watches: list[_Watch] = []
+        self._broken: JournalError | None = None
+        self._why: Exception = JournalError("the journal has not been asked yet")
+        self._closed = False
+        self._gate = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    async def write(self, work: Callable[[], T], *, vital: bool = False) -> T:
+        """The result of `work`, durable. `vital` work may use the reserved space of a full disk.
+
+        A caller that is cancelled does not know whether it was done. Raises what `work` raises, and JournalError.
+        """
+        result: T = await self._ask(_Job(work, Future(), writes=True, vital=vital))
+        return result
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """The result of `work`, which only reads."""
+        result: T = await self._ask(_Job(work, Future(), writes=False, vital=False))
+        return result
+
+    async def beyond(self, since: int) -> int:
+        """The newest sequence as soon as it is above `since`, whoever wrote it."""
+        watch = _Watch(since, Future())
+        self._put(watch)
+        return await asyncio.wrap_future(watch.done)
+
+    async def close(self) -> None:
+        """Does what is queued and ends the thread; waiting watchers get a JournalError. May be called twice."""
+        with self._gate:
+            first, self._closed = not self._closed, True
+            if first:
+                self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    async def _ask(self, job: _Job) -> Any:
+        self._put(job)
+        return await asyncio.wrap_future(job.done)
+
+    def _put(self, item: _Job | _Watch) -> None:
+        with self._gate:
+            if self._closed:
+                raise JournalError("the journal is closed")
+            self._queue.put(item)
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            items = self._take()
+            open_ = None not in items
+            self._watches += [item for item in items if isinstance(item, _Watch)]
+            jobs = [item for item in items if isinstance(item, _Job) and not item.done.cancelled()]
+            for job in jobs:
+                if not job.writes:
+                    _set(job.done, self._attempt(job))
+            self._write([job for job in jobs if job.writes])
+            self._tell_watches()
+        for watch in self._watches:
+            _set(watch.done, JournalError("the journal is closed"))
+
+    def _take(self) -> list[_Job | _Watch | None]:
+        """All that waits, at least one item; nothing when it is time to look at the file."""
+        try:
+            items = [self._queue.get(timeout=POLL_SECONDS if self._watches else None)]
+        except Empty:
+            return []
+        # There is one reader, so what the queue says of its size stays true.
+        while items[-1] is not None and len(items) < MAX_GROUP and not self._queue.empty():
+            items.append(self._queue.get())
+        return items
+
+    def _tell_watches(self) -> None:
+        waiting = [watch for watch in self._watches if not watch.done.cancelled()]
+        if waiting:
+            newest = self._attempt(_Job(self._hooks.newest, Future(), writes=False, vital=False))
+            for watch in waiting:
+                if isinstance(newest, BaseException) or newest > watch.since:
+                    _set(watch.done, newest)
+        self._watches = [watch for watch in waiting if not watch.done.done()]
+
+    def _write(self, jobs: list[_Job]) -> None:
+        """Writes a group; after an error of the whole, each job by itself; after a full disk, the vital ones with the reserved space."""
+        if not jobs:
+            return
+        results = self._transaction(jobs)
+        if results is None and len(jobs) > 1:
+            for job in jobs:
+                self._write([job])
+            return
+        if results is None and jobs[0].vital and self._hooks.make_room():
+            results = self._transaction(jobs)
+        for job, result in zip(jobs, results or [self._why], strict=True):
+            _set(job.done, result)
+
+    def _transaction(self, jobs: list[_Job]) -> list[Any] | None:
+        """One result or exception a job; None (and `_why`) where the transaction as a whole was not done."""
+        if self._broken is not None:
+            self._why = self._broken
+            return None
+        try:
+            with self._turn.hold():
+                return self._inside(jobs)
+        except (OSError, SqliteError) as error:
+            self._why = self._broken or _told(error)
+            return None
+
+    def _inside(self, jobs: list[_Job]) -> list[Any]:
+        try:
+            self._sql.execute("BEGIN IMMEDIATE")
+            self._hooks.begin()
+            results = [self._saved(job) for job in jobs]
+            self._commit()
+        except BaseException:
+            with contextlib.suppress(SqliteError):
+                self._database.rollback()
+            self._hooks.rolled_back()
+            raise
+        self._hooks.committed()
+        return results
+
+    def _commit(self) -> None:
+        try:
+            self._sql.execute("COMMIT")
+        except SqliteError as error:
+            # After a failed sync nobody knows what is on the disk; what a later sync says is not to be believed.
+            if "IOERR" in _code(error):
+                self._broken = JournalError(
+                    f"the journal's disk failed while writing: {error}", "check the disk, then start again"
+                )
+            raise
+
+    def _saved(self, job: _Job) -> Any:
+        """The job's result, or its exception with its savepoint undone. An error of the library is one of the whole transaction."""
+        try:
+            with self._database.atomic():
+                return job.work()
+        except SqliteError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+            self._hooks.rolled_back()
+            return error
+
+    def _attempt(self, job: _Job) -> Any:
+        try:
+            return job.work()
+        except (OSError, SqliteError) as error:
+            return _told(error)
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+            return error
+
+
+def _code(error: Exception) -> str:
+    return str(getattr(error, "sqlite_errorname", ""))
+
+
+def _told(error: Exception) -> JournalError:
+    """An error of the library or the system, for a person."""
+    if _code(error) == _FULL:
+        return JournalError(
+            "there is no room for the journal; nothing was written", "make room on the disk of HARNESS_HOME"
+        )
+    return JournalError(f"the journal cannot be used: {error}")
+
+
+def _set(future: Future[Any], result: Any) -> None:
+    """Hands a result or an exception to who waits; nothing where nobody does any more."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
