@@ -14,6 +14,7 @@ from typing import Final
 
 PARTS: Final = (
     "lib.sh",
+    "host.sh",
     "request.sh",
     "store.sh",
     "state.sh",
@@ -21,6 +22,7 @@ PARTS: Final = (
     "gate.sh",
     "run.sh",
     "supervise.sh",
+    "after.sh",
     "command.sh",
     "collect.sh",
     "finish.sh",

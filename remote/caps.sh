@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # caps.sh: finds out, once a boot, what this host can do. A host that cannot keep the promises is refused by name.
 
-h_needed='cat chmod cksum cut date dd grep head ln mkdir mkfifo mv rm rmdir setsid sh sleep sync tr wc'
+h_needed='cat chmod cut date dd grep head ln mkdir mkfifo mv rm rmdir setsid sh sleep sync tr wc'
 
 # h_caps_make: tries everything out in the store and writes `caps`. 1 with h_why where the store cannot be used.
 h_caps_make() {
@@ -33,17 +33,6 @@ h_caps_fresh() {
     [ "$h_val" = "$h_ns" ] || return 1
     command -v "$h_setsid" >/dev/null 2>&1 || return 1
     case $h_syncm in sync | global) command -v sync ;; *) command -v "$h_syncm" ;; esac >/dev/null 2>&1
-}
-
-# h_random: h_val is 32 random hex digits from the kernel.
-h_random() {
-    { read -r h_val; } 2>/dev/null </proc/sys/kernel/random/uuid || return 1
-    h_x=$h_val h_val=
-    while :; do
-        case $h_x in *-*) h_val=$h_val${h_x%%-*} h_x=${h_x#*-} ;; *) break ;; esac
-    done
-    h_val=$h_val$h_x
-    h_is hex "$h_val"
 }
 
 h_caps_try() {

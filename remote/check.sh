@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# shellcheck disable=SC3045,SC2120 # ulimit -c: every shell of the matrix has it
 # check.sh: a question asked by running a harmless command. It leaves no marker.
 
 h_check() {
@@ -63,7 +64,8 @@ h_check_wait() {
 
 h_check_tick() {
     {
+        exec >/proc/self/fd/5 </dev/null 7>&- 8>&- 9>&-
         sleep "$h_pause"
         h_put "t$h_nl"
-    } >/proc/self/fd/5 </dev/null 7>&- 8>&- 9>&- &
+    } &
 }

@@ -12,7 +12,7 @@ h_collect() {
         h_mark_all
         h_later 0.02
     else
-        h_later 1
+        h_later 0.2
     fi
     while [ -z "$h_size_out" ] || [ -z "$h_size_err" ]; do
         read -r h_x h_y <&6 || break
@@ -29,46 +29,59 @@ h_later() {
     h_x=$1
     [ "$h_sleepm" = part ] || h_x=1
     {
-        exec 7>&-
+        exec </dev/null >/dev/null 7>&-
         sleep "$h_x"
         h_put "late -$h_nl" >&6
-    } </dev/null >/dev/null &
+    } &
     h_timer=$!
 }
 
 # h_drained NAME whole|part: the stream's last writer is gone.
 h_drained() {
-    h_size "$h_dir/$1"
-    # a sentinel that nobody held up is no output
+    # the sentinel may have got through, too
     if [ "$h_looks" -ge 0 ] && h_seek "$1"; then return 0; fi
+    h_size "$h_dir/$1"
     eval "h_size_$1=\$h_val"
     [ "$2" != whole ] || eval "h_whole_$1=yes"
 }
 
-# h_look: are the sentinels in the files? After a second: the size as seen, not complete.
+# h_look: are the sentinels in the files? Where nothing moves any more without one: the size as seen, not complete.
 h_look() {
     if [ "$h_looks" -lt 0 ]; then
         h_mark_all
     else
         h_looks=$((h_looks + 1))
-        [ -n "$h_size_out" ] || h_seek out || h_give_up out
-        [ -n "$h_size_err" ] || h_seek err || h_give_up err
+        h_seen=$h_quiet_size h_quiet_size=
+        [ -n "$h_size_out" ] || h_seek out || h_waited out
+        [ -n "$h_size_err" ] || h_seek err || h_waited err
+        [ "$h_seen" = "$h_quiet_size" ] || [ "$h_looks" -gt 200 ] || h_first=$h_looks
+        [ $((h_looks - h_first)) -lt 20 ] || h_give_up
     fi
     h_later 0.05
 }
 
-h_give_up() {
-    [ "$h_looks" -ge 20 ] || return 0
+h_waited() {
     h_size "$h_dir/$1"
-    eval "h_size_$1=\$h_val"
+    h_quiet_size="$h_quiet_size $1 $h_val"
 }
 
-# h_mark_all: counts what is left over, and writes the sentinels.
+h_give_up() {
+    # shellcheck disable=SC2086 # pairs of a name and a size
+    set -- $h_quiet_size
+    while [ $# -gt 1 ]; do
+        eval "h_size_$1=\$2"
+        shift 2
+    done
+}
+
+# h_mark_all: counts what is left over, and writes the sentinels. Before that, whoever copies to the channel is told to copy no further.
 h_mark_all() {
-    h_looks=0 h_scan=
+    h_looks=0 h_first=0 h_quiet_size='' h_scan=''
+    # shellcheck disable=SC2034 # read by name in h_seek
+    h_base_out='' h_base_err=''
     h_count "$h_id"
     h_left=$h_val
-    h_base_out='' h_base_err=''
+    true >"$h_dir/h.$h_token" || return 0
     [ -n "$h_size_out" ] || h_mark out o
     [ -n "$h_size_err" ] || h_mark err e
 }
@@ -78,9 +91,9 @@ h_mark() {
     h_size "$h_dir/$1"
     eval "h_base_$1=\$h_val"
     {
-        exec 6>&- 7>&-
+        exec </dev/null >/dev/null 6>&- 7>&-
         h_put "@$h_token end of $1@" 1<>"$h_dir/$2.$h_token"
-    } </dev/null >/dev/null &
+    } &
 }
 
 # h_seek NAME: looks for the sentinel behind the size at which it was written. Bytes that a variable cannot hold are turned into dots, one for one.

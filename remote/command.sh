@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# shellcheck disable=SC3045 # ulimit -c: every shell of the matrix has it
 # command.sh: runs the command with its streams drained by processes of their own, and finds the end of its output.
 
 # h_command_run: returns when the command has ended; h_raw is what `$?` held, h_complete_out and h_complete_err are set by h_collect.
@@ -23,14 +24,14 @@ h_command_run() {
 # throws away: neither our disk nor our helper ends the command. It outlives us and holds nothing that says we live.
 h_drain() {
     {
-        exec 7>&-
+        exec <"$h_dir/$2.$h_token" >/dev/null 7>&-
         if cat >>"$h_dir/$1"; then
             h_put "$1 whole$h_nl" >&6
         else
             cat >/dev/null
             h_put "$1 part$h_nl" >&6
         fi
-    } <"$h_dir/$2.$h_token" >/dev/null &
+    } &
 }
 
 # h_launch CODE IN OUT ERR: the command in a session of its own, in the foreground: in the background it could not be interrupted.
@@ -62,10 +63,10 @@ h_watch() {
     h_watcher=
     [ -n "$1" ] || return 0
     {
-        exec 6>&- 7>&-
+        exec </dev/null >/dev/null 6>&- 7>&-
         h_nap "$1"
         h_stop "$h_dir" "$h_token" "$2" "$h_q_grace"
-    } </dev/null >/dev/null &
+    } &
     h_watcher=$!
 }
 

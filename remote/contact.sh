@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# shellcheck disable=SC3067 # test -O: every shell of the matrix has it
 # contact.sh: the first exchange with a store, and the wrapper's own installation.
 
 # h_contact: makes the store where it is not there, leaves the witness, durable, and tells who we are.

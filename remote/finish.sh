@@ -86,10 +86,10 @@ h_not_started() {
 # h_leave: what nobody waits for: files of the dispatch go away, the digests are made.
 h_leave() {
     {
-        exec 6>&- 7>&-
+        exec </dev/null >/dev/null 6>&- 7>&-
         h_sweep
         h_digests
-    } </dev/null >/dev/null &
+    } &
     exit 0
 }
 

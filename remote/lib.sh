@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# lib.sh: words that every verb uses: writing without an external program, records, clocks, durability.
+# lib.sh: words that every verb uses: settings, writing without an external program, records.
 #
 # Names of functions and variables begin with h_; there are no local variables (ksh93 has none in these functions), so a function
 # that returns a value names the variable in its comment. Nothing here runs when the file is read; main.sh makes the one call.
@@ -104,48 +104,4 @@ h_explain() {
     else
         h_why=space
     fi
-}
-
-# h_sync FILE... DIRECTORY...: returns 0 when all are on disk. The method was proven at the contact.
-h_sync() {
-    case $h_syncm in
-        sync | global) sync "$@" ;;
-        fsync) fsync "$@" ;;
-        dd)
-            for h_x in "$@"; do
-                if [ -d "$h_x" ]; then
-                    dd if=/dev/null conv=fsync 1<"$h_x" || return 1
-                else
-                    dd if=/dev/null conv=fsync,notrunc 1<>"$h_x" || return 1
-                fi
-            done
-            ;;
-        *) return 1 ;;
-    esac 2>/dev/null
-}
-
-# h_now: h_up is seconds since boot, h_wall seconds since 1970 (from the offset that the contact measured). No fork.
-h_now() {
-    h_up=- h_wall=-
-    read -r h_up h_x </proc/uptime || h_up=-
-    [ "$h_up" = - ] || [ "$h_epoch" = - ] || h_wall=$((h_epoch + ${h_up%.*})).${h_up#*.}
-}
-
-# h_where: h_boot is the boot id, h_ns names the pid namespace by the start time of its first process.
-h_where() {
-    h_boot=- h_ns=-
-    { read -r h_boot; } </proc/sys/kernel/random/boot_id || h_boot=-
-    h_stat 1 && h_ns=$h_began
-    return 0
-}
-
-# h_stat PID: h_pid and h_began (ticks since boot) of a process; 1 where there is none. The name in the line may hold anything.
-h_stat() {
-    h_began=-
-    { read -r h_x; } </proc/"$1"/stat || return 1
-    h_pid=${h_x%% *}
-    # shellcheck disable=SC2086 # words are wanted
-    set -- ${h_x##*\) }
-    [ $# -ge 20 ] || return 1
-    h_state1=$1 h_began=${20}
 }

@@ -5,7 +5,7 @@
 # Leaves h_id h_witness h_token h_q_* and h_s_SECTION (code), and the lists h_ids_1 ... h_ids_N of at most 50 lines each (h_chunks = N).
 h_request() {
     h_q_stdin='' h_q_timeout='' h_q_grace=5 h_q_after='' h_q_path='' h_q_journal='' h_q_out=0 h_q_err=0 h_q_wait=no
-    h_q_mode='' h_q_max=100 h_q_bytes='' h_s_command='' h_s_env='' h_s_cwd='' h_s_verify=''
+    h_q_mode='' h_q_max=100 h_s_command='' h_s_env='' h_s_cwd='' h_s_verify=''
     h_request_begin || return 1
     while [ "$h_left" -gt 0 ]; do
         IFS= read -r h_l || return 1
@@ -71,7 +71,8 @@ h_key() {
         id) h_list "$2" && h_id=${2%% *} && h_is id "$h_id" ;;
         token) h_is hex "$2" && h_token=$2 ;;
         stdin) h_is number "$2" && h_q_stdin=$2 ;;
-        bytes) h_is number "$2" && h_q_bytes=$2 ;;
+        # the exec string of install has counted them
+        bytes) h_is number "$2" ;;
         timeout) h_is seconds "$2" && h_q_timeout=$2 ;;
         grace) h_is seconds "$2" && h_q_grace=$2 ;;
         after) h_q_after=$2 ;;

@@ -48,13 +48,15 @@ h_trail() {
     h_put "$h_nl@$h_nonce $1 end$h_nl" >&9
 }
 
-# h_tick: one `t` on our own pipe after h_pause seconds. A pipe of ours can be opened for writing through /proc.
+# h_tick: one `t` on our own pipe after h_pause seconds. A pipe of ours can be opened for writing through /proc. (All redirections of processes in
+# the background are made by exec inside: some shells keep what a redirection from outside replaces, and with it the channel, open.)
 h_tick() {
     [ "$h_sleepm" = part ] || h_pause=1
-    (
+    {
+        exec >/proc/self/fd/5 </dev/null 3<&- 4<&- 9>&-
         sleep "$h_pause"
         h_put "t$h_nl"
-    ) >/proc/self/fd/5 </dev/null 3<&- 4<&- 9>&- &
+    } &
 }
 
 # h_front_tick: looks for new output; 1 ends us. The supervisor gone, no further tick holds the pipe open, and its end comes
@@ -70,52 +72,56 @@ h_front_tick() {
     [ ! "/proc/$h_super/fd/7" -ef "$h_front_dir/a.$h_token" ] || h_tick
 }
 
-# h_copy: what is new in both files goes to the channel. Sets the next pause: short while there is output, longer when it is quiet.
+# h_copy: what is new in both files goes to the channel; 1 when that is gone. While much moves there is no pause.
 h_copy() {
-    h_moved=no
-    if [ -s "$h_front_dir/out" ]; then h_copy_one 3 || return 1; fi
-    if [ -s "$h_front_dir/err" ]; then h_copy_one 4 >&9 || return 1; fi
-    if [ "$h_moved" = yes ]; then
-        h_pause=0.05
-    else
-        h_slower
-    fi
+    h_moved=0
+    h_copy_new 3 out || return 1
+    h_copy_new 4 err >&9 || return 1
+    while [ "$h_moved" -gt 1000000 ]; do
+        h_moved=0
+        h_copy_new 3 out || return 1
+        h_copy_new 4 err >&9 || return 1
+    done
+    if [ "$h_moved" -gt 0 ]; then h_pause=0.05; else h_slower; fi
 }
 
 h_slower() {
     case $h_pause in 0.05) h_pause=0.1 ;; 0.1) h_pause=0.2 ;; 0.2) h_pause=0.5 ;; *) h_pause=1 ;; esac
 }
 
-h_copy_one() {
-    h_offset "$1"
-    h_old=$h_pos
-    cat <&"$1" || return 1
-    h_offset "$1"
-    [ "$h_pos" = "$h_old" ] && [ "$h_pos" != - ] || h_moved=yes
+# h_copy_new FD NAME: up to the size that the file has now, which is known before it is asked whether a sentinel may stand in it (collect.sh).
+h_copy_new() {
+    [ -s "$h_front_dir/$2" ] || return 0
+    h_size "$h_front_dir/$2"
+    [ ! -e "$h_front_dir/h.$h_token" ] || return 0
+    h_copy_to "$1" "$h_val"
 }
 
-# h_copy_to FD FILE SIZE: the rest of a stream, up to its size and not a byte more.
+# h_copy_to FD SIZE: the file from its offset up to SIZE, and not a byte more; h_moved grows by what went.
 h_copy_to() {
-    [ "$3" -gt 0 ] || return 0
     h_offset "$1"
     [ "$h_pos" != - ] || return 1
-    [ "$3" -gt "$h_pos" ] || return 0
-    head -c "$(($3 - h_pos))" <&"$1"
+    h_x=$(($2 - h_pos))
+    [ "$h_x" -gt 0 ] || return 0
+    h_moved=$((h_moved + h_x))
+    [ "$h_x" -lt 65536 ] || dd bs=65536 count=$((h_x / 65536)) <&"$1" || return 1
+    [ $((h_x % 65536)) -eq 0 ] || dd bs=$((h_x % 65536)) count=1 <&"$1"
 }
 
 # h_front_end RECORD: everything up to the recorded sizes, then the record as the trailer.
 h_front_end() {
+    h_moved=0
     h_field "$1" out
-    h_copy_to 3 "$h_front_dir/out" "$h_val" || return 1
+    h_copy_to 3 "$h_val" || return 1
     h_field "$1" err
-    h_copy_to 4 "$h_front_dir/err" "$h_val" >&9 || return 1
+    h_copy_to 4 "$h_val" >&9 || return 1
     h_trail "${1% end}"
 }
 
 # h_front_hang: thirty seconds and the marker is not on disk. Whoever takes `go` decides: with it in our hand nothing can run any more.
 h_front_hang() {
-    h_write "$h_front_dir/h.$h_token" "1 go by=front token=$h_token end"
-    ln "$h_front_dir/h.$h_token" "$h_front_dir/go" 2>/dev/null
+    h_write "$h_front_dir/u.$h_token" "1 go by=front token=$h_token end"
+    ln "$h_front_dir/u.$h_token" "$h_front_dir/go" 2>/dev/null
     h_record "$h_front_dir/go" go
     if [ "$h_rec" = "1 go by=front token=$h_token end" ]; then
         h_trail "not-started reason=sync"

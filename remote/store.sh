@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# shellcheck disable=SC3067 # test -O: every shell of the matrix has it
 # store.sh: the marker store: is it ours, what can this host do, where is an execution.
 
 # h_store_safe: whether the store is a directory that nobody else could have put there. 1 with h_why.

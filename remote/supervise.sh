@@ -37,7 +37,7 @@ h_refuse() {
 
 # h_sweep: removes this dispatch's own files, nobody else's.
 h_sweep() {
-    for h_x in i o e v a s f h j y; do
+    for h_x in o e v a s f h j y b; do
         set -- "$@" "$h_dir/$h_x.$h_token"
     done
     rm -f "$@" "$h_dir/in.$h_token"
@@ -101,33 +101,6 @@ h_taken() {
     h_state "$h_dir" "$h_id"
     if [ "$h_st" = fenced ] && ! h_sync "$h_dir/start" "$h_dir" "$h_store/x/$h_witness"; then h_st=unknown; fi
     [ "$h_st" = absent ] || h_say "taken state=$h_st"
-}
-
-# h_after: the execution that this one follows is closed first, in its own witness.
-h_after() {
-    # shellcheck disable=SC2086 # words are wanted
-    set -- $h_q_after
-    [ $# -eq 3 ] && h_is id "$1" && h_is witness "$2" || h_refuse request
-    case $3 in closed | finished) ;; *) h_refuse request ;; esac
-    h_fence "$1" "$2" "$h_token"
-    [ "$h_val" = tried ] || [ "$h_val" = other-witness ] || {
-        [ "$h_val" = store-changed ] || h_refuse "$h_val"
-        h_say "after state=store-changed"
-    }
-    h_after_state "$1" "$2" "$3"
-}
-
-h_after_state() {
-    h_find "$1"
-    h_adir=${h_dir:-$h_store/x/$2/$1}
-    h_dir=$h_store/x/$h_witness/$h_id
-    h_state "$h_adir" "$1"
-    h_field "$h_r_finish" reason
-    case $h_st:$3:$h_val in
-        fenced:*) h_sync "$h_adir/start" "$h_adir" "${h_adir%/*}" || h_refuse sync ;;
-        lost:* | finished:finished:* | finished:*:not-started) ;;
-        *) h_say "after state=$h_st" ;;
-    esac
 }
 
 # h_win: wins the gate, makes it durable, and takes `go`. Comes back only if the command is to run.
