@@ -24,7 +24,6 @@ from harness.core.action import SshTarget
 from harness.core.reports import Step, Unreachable
 from harness.core.text import host_text
 
-
 _FAMILIES: Final = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 

@@ -54,10 +54,25 @@ async def gather(settings: Settings) -> Identities:
     found = Identities()
     wanted: set[bytes] = set()
     chosen = settings.identity_file is not IDENTITIES and settings.identity_file != IDENTITIES
+    certificates = _certificates(settings.certificate_file, found)
     for path in settings.identity_file:
         _read(path, chosen, found, wanted)
     await _ask_agent(settings, found, wanted)
+    if certificates:
+        found.keys = list(asyncssh.load_keypairs(found.keys, certlist=certificates))
     return found
+
+
+def _certificates(paths: Sequence[str], found: Identities) -> list[asyncssh.SSHCertificate]:
+    read = []
+    for path in paths:
+        try:
+            read.append(asyncssh.read_certificate(path))
+        except (asyncssh.KeyImportError, ValueError, OSError):
+            found.notes.append(
+                Note("identity-unreadable", f"certificate file {path} holds no certificate that can be read")
+            )
+    return read
 
 
 def _read(path: str, chosen: bool, found: Identities, wanted: set[bytes]) -> None:

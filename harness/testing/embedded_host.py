@@ -301,16 +301,16 @@ class _Command(asyncssh.SSHServerSession[bytes]):
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
-        self._stdin, _ = await self._loop.connect_write_pipe(lambda: _Sink(self), child.stdin)
+        stdin, _ = await self._loop.connect_write_pipe(lambda: _Sink(self), child.stdin)
+        for data in self._early:
+            stdin.write(data)
+        if self._eof:
+            stdin.write_eof()
+        self._stdin = stdin  # only now: what comes later must not overtake what came early
         for pipe, kind in ((child.stdout, None), (child.stderr, EXTENDED_DATA_STDERR)):
             self._outputs.append(await self._connect_output(pipe, kind))
         if self._channel is None:
             self._let_go()
-            return
-        for data in self._early:
-            self._stdin.write(data)
-        if self._eof:
-            self._stdin.write_eof()
 
     async def _connect_output(self, pipe: IO[bytes], kind: int | None) -> asyncio.ReadTransport:
         transport, _ = await self._loop.connect_read_pipe(lambda: _Source(self, kind), pipe)
@@ -357,9 +357,17 @@ class _Command(asyncssh.SSHServerSession[bytes]):
 
     # From the command.
 
-    def stdin_full(self, full: bool) -> None:
+    def stdin_full(self) -> None:
         if self._channel is not None:
-            (self._channel.pause_reading if full else self._channel.resume_reading)()
+            self._channel.pause_reading()
+
+    def stdin_free(self) -> None:
+        # Not at once: within this call the pipe's transport takes an end of file that arrives now for its own close, and loses bytes.
+        self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._channel is not None:
+            self._channel.resume_reading()
 
     def output(self, data: bytes, kind: int | None) -> None:
         if self._channel is not None:
@@ -393,13 +401,13 @@ class _Sink(asyncio.BaseProtocol):
         self._command = command
 
     def pause_writing(self) -> None:
-        self._command.stdin_full(full=True)
+        self._command.stdin_full()
 
     def resume_writing(self) -> None:
-        self._command.stdin_full(full=False)
+        self._command.stdin_free()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._command.stdin_full(full=False)  # what still comes is thrown away, as sshd does
+        self._command.stdin_free()  # what still comes is thrown away, as sshd does
 
 
 class _Source(asyncio.Protocol):
