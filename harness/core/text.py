@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Final
 
 LIMIT: Final = 256
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def _shown(char: str) -> str:
-    if unicodedata.category(char) not in _HIDDEN:
+    if char.isprintable():
         return char
     code = ord(char)
     if code < 0x100:
