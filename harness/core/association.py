@@ -88,7 +88,7 @@ _GUARDED: Final = frozenset({ReplayClass.CONDITIONAL, ReplayClass.IRREVERSIBLE})
 def associate(call: Call, priors: Priors) -> Association:
     """What `call` is: total and pure. Order: a deliberate repeat, the explicit key, the fingerprint, twins; else a new execution."""
     if call.again is not None:
-        return _again(call, priors)
+        return _again(call, call.again, priors)
     if call.accepted.key is not None and priors.by_key:
         return _keyed(call, priors.by_key[0])
     for prior in priors.by_fingerprint:
@@ -100,35 +100,82 @@ def associate(call: Call, priors: Priors) -> Association:
     return Create()
 
 
-def _again(call: Call, priors: Priors) -> Association:
-    """The same effect once more, on purpose; said twice, it attaches to the one that followed."""
+def _again(call: Call, again: ExecutionId, priors: Priors) -> Association:
+    """The same effect once more, on purpose; said twice, it attaches to the one that followed.
+
+    To an agent an execution of somebody else is as good as none. A key that is given as well keeps its meaning.
+    """
     prior = priors.again
-    if prior is None or prior.record.accepted.effect != call.accepted.effect:
-        return KeyConflict(call.again) if call.again is not None else Create()
-    if priors.followers:
+    if prior is None or not _same_effect(call, prior) or not _may_name(call, prior):
+        return KeyConflict(again)
+    if priors.followers and not _is_out_of_the_way(priors.followers[0].record):
         return Attach(priors.followers[0].execution, "again")
+    keyed = priors.by_key[0] if call.accepted.key is not None and priors.by_key else None
+    if keyed is not None and not _same_effect(call, keyed):
+        return KeyConflict(keyed.execution)
+    if keyed is not None and keyed.execution != again and not _is_out_of_the_way(keyed.record):
+        return Attach(keyed.execution, "key")
     if not prior.record.attempts and prior.record.state is not State.SETTLED:
         return Twin(prior.execution)
-    return Create(prior, after_finished=True)
+    return Create(prior, after_finished=_end_is_known(prior.record))
+
+
+def _end_is_known(record: Record) -> bool:
+    """Whoever asks for another one could see how this one ended: then the host need not refuse because it finished."""
+    return record.state is State.SETTLED or record.finish is not None or record.ended is not None
 
 
 def _keyed(call: Call, prior: Prior) -> Association:
-    """A key belongs to one effect for ever; only a proven `not_started` is followed by a new execution."""
-    if prior.record.accepted.effect != call.accepted.effect:
+    """A key belongs to one effect for ever; only a proven `not_started` is followed by a new execution.
+
+    One that was not started because of what *it* follows is no reason to go past that: it takes another deliberate repeat.
+    """
+    if not _same_effect(call, prior):
         return KeyConflict(prior.execution)
     settled = prior.record.settled
-    if prior.record.state is State.SETTLED and settled is not None and settled.outcome is Outcome.NOT_STARTED:
+    if _is_unstarted(prior.record) and settled is not None and settled.reason != "after":
         return Create(prior)
     return Attach(prior.execution, "key")
 
 
+def _same_effect(call: Call, prior: Prior) -> bool:
+    return prior.record.accepted.effect == call.accepted.effect
+
+
+def _may_name(call: Call, prior: Prior) -> bool:
+    """The operator names whatever is in his journal, an agent its own."""
+    return not call.agent or prior.record.accepted.principal == call.accepted.principal
+
+
+def _is_unstarted(record: Record) -> bool:
+    settled = record.settled
+    return record.state is State.SETTLED and settled is not None and settled.outcome is Outcome.NOT_STARTED
+
+
+def _is_out_of_the_way(record: Record) -> bool:
+    """It was not started, and its gate is shut: it stands in nobody's way."""
+    return _is_unstarted(record) and not record.owes_fence
+
+
 def _repeats(call: Call, prior: Prior) -> bool:
-    """The same intent inside its window, and the first one is unresolved or its result never reached the caller."""
+    """The same intent inside its window, and the first one is unresolved or its result never reached the caller.
+
+    Two calls that carry different keys are two intents, whatever else they share.
+    """
+    keys = {call.accepted.key, prior.record.accepted.key} - {None}
+    if len(keys) == 2:
+        return False
     if prior.record.state is not State.SETTLED:
         return True
     if passed(call.window, prior.record.accepted_at, call.now):
         return False
-    return prior.record.delivered is None
+    return not _was_delivered(call, prior.record)
+
+
+def _was_delivered(call: Call, record: Record) -> bool:
+    """Whether the caller has the result. What was only written to an agent may have met a client that had stopped to listen."""
+    delivered = record.delivered
+    return delivered is not None and (not call.agent or delivered.level == "acknowledged")
 
 
 def _is_twin(call: Call, prior: Prior) -> bool:

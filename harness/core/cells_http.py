@@ -7,39 +7,46 @@ from harness.core.decisions import (
     POLL_SECONDS,
     Case,
     Decision,
+    Leave,
     Lookup,
     Send,
     Settle,
     Wait,
     describe,
+    reach,
     review,
     settle,
 )
 from harness.core.events import Outcome, Settled
+from harness.core.evidence import response_of
 from harness.core.moment import MICROSECONDS, Moment, age, passed
-from harness.core.reports import Response
 
 
 def send(case: Case) -> Decision:
     if not (case.waiting and case.may_resend):
         return settle(Outcome.UNKNOWN, "no-response", describe(case.record))
-    return Send()
+    return reach(case, Send())
 
 
 def same_key(case: Case) -> Decision:
-    """The same key again, within 90 % of its window, counted from the first attempt; an unknown age has passed."""
+    if _key_holds(case) and case.wanted and case.may_resend:
+        return reach(case, Send())
+    return ask_or_review(case)
+
+
+def _key_holds(case: Case) -> bool:
+    """The target still knows our key: 90 % of its window, counted from the first attempt; an unknown age has passed."""
     terms = case.record.accepted.http
     if terms is None or not terms.keys or not case.record.attempts:
-        return ask_or_review(case)
+        return False
     window = terms.key_window_us / MICROSECONDS * KEY_WINDOW_USED
-    inside = not passed(window, case.record.attempts[0].planned_at, case.ask.now)
-    return Send() if inside and case.wanted and case.may_resend else ask_or_review(case)
+    return not passed(window, case.record.attempts[0].planned_at, case.ask.now)
 
 
 def condition(case: Case) -> Decision:
     terms = case.record.accepted.http
     if terms is not None and terms.server_condition and case.wanted and case.may_resend:
-        return Send()
+        return reach(case, Send())
     return ask_or_review(case)
 
 
@@ -48,9 +55,9 @@ def ask_or_review(case: Case) -> Decision:
     terms = case.record.accepted.http
     if terms is None or not terms.lookup:
         return to_review(case)
-    if case.record.check is None:
-        return Lookup()
-    if case.record.check.status == 0:
+    if case.check is None:
+        return reach(case, Lookup())
+    if case.check.status == 0:
         return settle(Outcome.SUCCEEDED, "lookup", "the lookup found the effect")
     return to_review(case)
 
@@ -60,37 +67,38 @@ def to_review(case: Case) -> Decision:
     return review(case, "The request may have been carried out. What happened?")
 
 
-def _left(case: Case, since: Moment | None) -> float:
-    """Seconds until the next question may be asked; 0 when the last one is long enough ago or its age is not known."""
-    gone = age(since, case.ask.now) if since is not None else None
-    return 0.0 if gone is None else max(0.0, POLL_SECONDS - gone)
+def _in_turn(case: Case, last: Moment | None, step: Decision, why: str) -> Decision:
+    """`step`, at its pace while a caller waits; else the target is left at its work."""
+    if not case.waiting:
+        return Leave("the target is still at work on it", running=True)
+    gone = age(last, case.ask.now) if last is not None else None
+    left = 0.0 if gone is None else max(0.0, POLL_SECONDS - gone)
+    return Wait(left, why) if left > 0 else reach(case, step)
 
 
 def poll(case: Case) -> Decision:
-    """Ask again how the first one went: by lookup where there is one, else with the same key."""
+    """Ask again how the first one went: by lookup where there is one, else with the same key while that holds."""
     terms = case.record.accepted.http
     if terms is not None and terms.lookup:
         return poll_lookup(case)
-    decision = same_key(case)
-    left = _left(case, case.record.observed_at)
-    return Wait(left, "in progress") if isinstance(decision, Send) and left > 0 else decision
+    if case.expired or not (_key_holds(case) and case.may_resend):
+        return to_review(case)
+    return _in_turn(case, case.record.observed_at, Send(), "in progress")
 
 
 def poll_lookup(case: Case) -> Decision:
-    """A lookup that did not find it is asked again while a caller waits."""
+    """A lookup that did not find it is asked again while a caller waits; at the contract's deadline a person is asked."""
     decision = ask_or_review(case)
-    if case.record.check is None or case.record.check.status == 0 or not case.waiting:
+    if case.check is None or case.check.status == 0 or case.expired:
         return decision
-    left = _left(case, case.record.check_at)
-    return Wait(left, "lookup") if left > 0 else Lookup()
+    return _in_turn(case, case.record.check_at, Lookup(), "lookup")
 
 
 def adopt(case: Case) -> Decision:
-    """The newest response is the answer; redirects are not followed and count as failed."""
-    for attempt in reversed(case.record.attempts):
-        if isinstance(attempt.report, Response):
-            status = attempt.report.status
-            outcome = Outcome.SUCCEEDED if 200 <= status < 300 else Outcome.FAILED
-            evidence = "response" if attempt.report.body_complete else "response, body incomplete"
-            return Settle(Settled(outcome, "response", evidence, http_status=status))
-    return to_review(case)
+    """The response in force is the answer; redirects are not followed and count as failed."""
+    response = response_of(case.record)
+    if response is None:
+        return to_review(case)
+    outcome = Outcome.SUCCEEDED if 200 <= response.status < 300 else Outcome.FAILED
+    evidence = "response" if response.body_complete else "response, body incomplete"
+    return Settle(Settled(outcome, "response", evidence, http_status=response.status))

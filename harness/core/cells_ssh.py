@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.core.decisions import (
     WATCH_SECONDS,
     Case,
@@ -16,54 +18,64 @@ from harness.core.decisions import (
     Settle,
     Wait,
     describe,
+    reach,
     review,
     settle,
 )
-from harness.core.events import Outcome, Settled
+from harness.core.events import CheckAnswer, Outcome, Settled
 from harness.core.markers import FinishRecord
 from harness.core.moment import age
-from harness.core.reports import Exited, MarkerReport, Refused
+from harness.core.reports import Blocked, Exited, MarkerReport, OtherStore, Refused
 
 
 def give_up(case: Case) -> Decision:
     missed = case.record.missed
-    reason = missed.reason if missed is not None else "unreachable"
-    return settle(
-        Outcome.NOT_STARTED, reason, missed.text if missed is not None and missed.text else "nothing was sent"
-    )
+    if case.withheld or missed is None:
+        return stopped(case)
+    return settle(Outcome.NOT_STARTED, missed.reason, missed.text or "nothing was sent")
+
+
+def stopped(case: Case) -> Settle:
+    """Nothing left, and nothing will: denied by a person or the policy, cancelled, or wanted by nobody."""
+    record = case.record
+    if record.denied is not None:
+        return settle(Outcome.DENIED, "denied", record.denied.why)
+    if record.revoked:
+        return settle(Outcome.DENIED, "revoked", "the permission was revoked before anything was sent")
+    if record.cancel is not None:
+        return settle(Outcome.NOT_STARTED, "cancelled", "cancelled before anything was sent")
+    reason = record.missed.reason if record.missed is not None else "not-wanted"
+    return settle(Outcome.NOT_STARTED, reason, "nothing was sent")
 
 
 def first_send(case: Case, wanted: bool) -> Decision:
     """Nothing left: send if somebody wants it, after the back-off; else it is proven not started."""
-    if case.record.cancel is not None:
-        return settle(Outcome.NOT_STARTED, "cancelled", "cancelled before anything was sent")
-    if not wanted or case.gave_up or len(case.record.attempts) >= case.record.accepted.resend_limit:
-        reason = case.record.missed.reason if case.record.missed is not None else "not-wanted"
-        return settle(Outcome.NOT_STARTED, reason, "nothing was sent")
+    tired = case.gave_up or (case.missed_now and not case.waiting)
+    if not (wanted and case.may_resend) or tired:
+        return stopped(case)
     if case.pause > 0:
         return Wait(case.pause, "reconnect")
-    if case.record.accepted.has_unless and case.record.check is None:
+    if not case.record.accepted.has_unless:
+        return Send()
+    if case.check is None:
         return Check()
-    if case.record.accepted.has_unless and case.record.check is not None and case.record.check.status != 1:
-        return checked_before(case)
-    return Send()
+    return Send() if case.check.status == 1 else checked_before(case.check)
 
 
-def checked_before(case: Case) -> Decision:
+def checked_before(check: CheckAnswer) -> Settle:
     """`unless` answered before the first send: the effect is there already, or nobody can tell; either way nothing is sent."""
-    status = case.record.check.status if case.record.check is not None else None
-    if status == 0:
+    if check.status == 0:
         return settle(
             Outcome.SUCCEEDED,
             "already-there",
             "unless: exit status 0, the effect is there; the command was not run",
         )
-    told = "gave no answer" if status is None else f"exited {status}, neither 0 nor 1"
+    told = "gave no answer" if check.status is None else f"exited {check.status}, neither 0 nor 1"
     return settle(Outcome.NOT_STARTED, "unless", f"the unless command {told}; the command was not run")
 
 
 def send_always(case: Case) -> Decision:
-    return first_send(case, case.waiting or not case.missed_now)
+    return first_send(case, wanted=True)
 
 
 def send_if_wanted(case: Case) -> Decision:
@@ -71,9 +83,12 @@ def send_if_wanted(case: Case) -> Decision:
 
 
 def refused(case: Case) -> Decision:
-    reasons = [a.report.reason for a in case.record.attempts if isinstance(a.report, Refused)]
-    reason = reasons[-1] if reasons else "after"
-    return settle(Outcome.NOT_STARTED, reason, f"the host refused before the gate: {reason}")
+    """The newest refusal tells the reason; where none of them refused, what was in the way does."""
+    reports = [attempt.report for attempt in case.record.attempts]
+    reasons = [r.cause for r in reports if isinstance(r, Blocked)]
+    reasons += [r.reason for r in reports if isinstance(r, Refused)]
+    reason = reasons[-1] if reasons else "refused"
+    return settle(Outcome.NOT_STARTED, reason, f"the host says that it did not start: {reason}")
 
 
 def probe(case: Case) -> Decision:
@@ -81,9 +96,10 @@ def probe(case: Case) -> Decision:
 
 
 def resend(case: Case) -> Decision:
-    if case.record.cancel is not None or not case.may_resend:
-        return Fence("cancelled" if case.record.cancel is not None else "resend limit")
-    return Send()
+    """Send again where that is allowed; else close the gate."""
+    if case.may_resend:
+        return Send()
+    return Fence("stopped" if case.withheld else "it may not be sent again")
 
 
 def resend_or_fence(case: Case) -> Decision:
@@ -105,15 +121,21 @@ def watch(case: Case) -> Decision:
 
 
 def adopt(case: Case) -> Decision:
+    end = _end_of(case)
+    return review(case, "The end marker is missing. What happened?") if end is None else Settle(end)
+
+
+def _end_of(case: Case) -> Settled | None:
+    """The end that the marker tells; None where the evidence has none."""
     report = case.record.evidence
     if not isinstance(report, MarkerReport):
-        return review(case, "The evidence is not a marker report.")
+        return None
     if report.finish is not None:
-        return Settle(finish_outcome(report.finish))
-    if report.ended is not None:
-        outcome = Outcome.SUCCEEDED if report.ended.raw == 0 else Outcome.FAILED
-        return Settle(Settled(outcome, "exit", "ended marker", exit_status=report.ended.raw))
-    return review(case, "The end marker is missing.")
+        return finish_outcome(report.finish)
+    if report.ended is None:
+        return None
+    outcome = Outcome.SUCCEEDED if report.ended.raw == 0 else Outcome.FAILED
+    return Settled(outcome, "exit", "ended marker", exit_status=report.ended.raw)
 
 
 def finish_outcome(finish: FinishRecord) -> Settled:
@@ -129,7 +151,10 @@ def fenced(case: Case) -> Decision:
 
 
 def follow_up(case: Case, named: bool) -> Decision:
-    if case.record.accepted.chain + 1 >= case.record.accepted.resend_limit:
+    record = case.record
+    if case.withheld or record.purged:
+        return review(case, "It was stopped, and its end is not known. What happened?")
+    if record.accepted.chain + 1 >= record.accepted.resend_limit:
         return review(case, "It was started more than once and lost each time. What happened?")
     return FollowUp(f"the earlier one is {case.evidence.name.lower()}", named)
 
@@ -153,9 +178,9 @@ def check_then_follow_up(case: Case) -> Decision:
     question = "It started and its end was lost. What happened?"
     if not case.record.accepted.has_unless:
         return review(case, question)
-    if case.record.check is None:
-        return Check()
-    match case.record.check.status:
+    if case.check is None:
+        return reach(case, Check())
+    match case.check.status:
         case 0:
             return settle(
                 Outcome.SUCCEEDED, "check", "its end was lost; unless: exit status 0, the effect is there"
@@ -175,42 +200,25 @@ def verify_review(case: Case) -> Decision:
 
 
 def verify_check(case: Case) -> Decision:
-    """`unless` decides between a status and a verify that do not agree."""
+    """`unless` decides between a status and a verify that do not agree; the statuses stay what they are."""
     if not case.record.accepted.has_unless:
         return verify_review(case)
-    if case.record.check is None:
-        return Check()
-    match case.record.check.status:
-        case 0:
-            return settle(
-                Outcome.SUCCEEDED,
-                "check",
-                "verify does not agree; unless: exit status 0, the effect is there",
-            )
-        case 1:
-            return settle(
-                Outcome.FAILED,
-                "check",
-                "verify does not agree; unless: exit status 1, the effect is not there",
-            )
-        case _:
-            return verify_review(case)
+    if case.check is None:
+        return reach(case, Check())
+    known = _end_of(case)
+    if known is None or case.check.status not in (0, 1):
+        return verify_review(case)
+    there = case.check.status == 0
+    outcome = Outcome.SUCCEEDED if there else Outcome.FAILED
+    told = f"verify does not agree; unless: exit status {case.check.status}, the effect is {'' if there else 'not '}there"
+    return Settle(replace(known, outcome=outcome, reason="check", evidence=told))
 
 
 def keep_trying(case: Case) -> Decision:
     """Nobody answered, or somebody else did: back off, ask again; then leave it open, and at the contract's deadline ask a person."""
-    missed = case.record.missed
-    hopeless = case.record.misses > 0 and missed is not None and missed.permanent
-    if case.waiting and not hopeless and not case.gave_up:
-        return ask_again(case)
-    if case.expired:
-        return review(case, "The host did not answer until the deadline. What happened?")
-    return Leave(describe(case.record), running=False)
-
-
-def ask_again(case: Case) -> Decision:
-    """After the back-off, ask once more."""
-    return Wait(case.pause, "reconnect") if case.pause > 0 else Probe()
+    if case.record.accepted.ephemeral and isinstance(case.record.evidence, OtherStore):
+        return settle(Outcome.UNKNOWN, "store-gone", describe(case.record))
+    return reach(case, Probe())
 
 
 def doubt_anew(case: Case) -> Decision:
@@ -225,10 +233,9 @@ def doubt_review(case: Case) -> Decision:
 
 def adopt_status(case: Case) -> Decision:
     for attempt in reversed(case.record.attempts):
-        if isinstance(attempt.report, Exited):
-            good = attempt.report.status == 0
-            outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
-            exited = attempt.report
+        exited = attempt.report
+        if isinstance(exited, Exited) and (exited.status is not None or exited.signal is not None):
+            outcome = Outcome.SUCCEEDED if exited.status == 0 else Outcome.FAILED
             return Settle(Settled(outcome, "exit", "exit status received", exited.status, exited.signal))
     return review(case, "No exit status came. What happened?")
 
@@ -236,7 +243,7 @@ def adopt_status(case: Case) -> Decision:
 def unmarked_send(case: Case) -> Decision:
     if not (case.waiting and case.may_resend):
         return settle(Outcome.UNKNOWN, "unmarked", describe(case.record))
-    return Wait(case.pause, "reconnect") if case.pause > 0 else Send()
+    return reach(case, Send())
 
 
 def unmarked_review(case: Case) -> Decision:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.core.contract import ReplayClass
-from harness.core.events import Outcome, Settled
-from harness.core.evidence import Evidence
+from harness.core.events import CheckAnswer, Outcome, Settled
+from harness.core.evidence import Evidence, in_progress
 from harness.core.moment import MICROSECONDS, Moment, age, earlier, passed
-from harness.core.reports import MarkerReport, OtherStore, Refused, Response
-from harness.core.state import Record
+from harness.core.record import Record, State
+from harness.core.reports import MarkerReport, MarkerState, OtherStore, Refused, Response
+from harness.core.state import possible_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,8 @@ class Ask:
     """Who asks. `waiting`: a caller waits for the end now, until `deadline` (None: as long as it takes).
 
     `since` is when this asking began: answers older than it are asked anew where they can have changed. `newer` says whether something later
-    with equal resource fields was dispatched (None: not known, taken as yes). `fetch`: the caller wants the outputs, too. `reconnect`: seconds for which a
-    lost host is tried again (before anything was sent: at most `FIRST_CONTACT_SECONDS`).
+    with equal resource fields was dispatched (None: not known, taken as yes). `fetch`: the caller wants the outputs, too. `reconnect`: seconds
+    for which a lost host is tried again (before anything was sent: at most `FIRST_CONTACT_SECONDS`).
     """
 
     now: Moment
@@ -168,10 +169,31 @@ class Case:
         return not self.expired and (self.waiting or alone)
 
     @property
+    def withheld(self) -> bool:
+        """Somebody stopped it: nothing more may be sent for it."""
+        record = self.record
+        return record.cancel is not None or record.denied is not None or record.revoked
+
+    @property
+    def spent(self) -> bool:
+        """The resend limit is reached. Asking a target that is still at work on our request is no resend."""
+        accepted = self.record.accepted
+        sent = [a for a in self.record.attempts if not in_progress(accepted, a.report)]
+        return len(sent) >= accepted.resend_limit
+
+    @property
     def may_resend(self) -> bool:
-        """Below the resend limit, and no dispatch of this execution was refused by the host."""
+        """Nobody stopped it, its bytes are here, the limit is not reached, and no dispatch of it was refused by the host."""
         refused = any(isinstance(attempt.report, Refused) for attempt in self.record.attempts)
-        return not refused and len(self.record.attempts) < self.record.accepted.resend_limit
+        return not (self.withheld or self.record.purged or refused or self.spent)
+
+    @property
+    def check(self) -> CheckAnswer | None:
+        """The newest answer to the `unless` question or the lookup, if it still holds: what was there once has been done."""
+        answer, at = self.record.check, self.record.check_at
+        if answer is None or answer.status == 0:
+            return answer
+        return answer if at is not None and not earlier(at, self.ask.since) else None
 
     @property
     def pause(self) -> float:
@@ -202,14 +224,39 @@ def settle(outcome: Outcome, reason: str, evidence: str) -> Settle:
     return Settle(Settled(outcome, reason, evidence))
 
 
-def review(case: Case, question: str) -> Decision:
+def review(case: Case, question: str, evidence: str | None = None) -> Decision:
     """A person, except for a read-only action or a host whose loss is nobody's question: those settle as unknown."""
-    text = describe(case.record)
-    if case.read_only or (
-        case.record.accepted.ephemeral and case.evidence in (Evidence.DOUBT, Evidence.UNREACHABLE)
-    ):
+    text = describe(case.record) if evidence is None else evidence
+    if case.read_only or (case.record.accepted.ephemeral and _store_gone(case)):
         return settle(Outcome.UNKNOWN, "unknown", text)
-    return Review(question, text)
+    return Review(question, text, possible_answers(case.record))
+
+
+def _store_gone(case: Case) -> bool:
+    """Nothing answers any more, or what answers has neither our marker nor our witness."""
+    if case.evidence is Evidence.UNREACHABLE:
+        return True
+    report = case.record.evidence
+    absent = isinstance(report, MarkerReport) and report.state is MarkerState.ABSENT and not report.proven
+    return case.evidence is Evidence.DOUBT and absent
+
+
+def reach(case: Case, step: Decision) -> Decision:
+    """`step`, which needs the other side; after a failed contact only when a caller waits, and after the back-off."""
+    if not case.missed_now:
+        return step
+    missed = case.record.missed
+    hopeless = missed is not None and missed.permanent
+    if not case.waiting or hopeless or case.gave_up:
+        return leave(case)
+    return Wait(case.pause, "reconnect") if case.pause > 0 else step
+
+
+def leave(case: Case) -> Decision:
+    """Unknown, and open for a later recovery; at the contract's deadline a person's."""
+    if case.record.state is not State.SETTLED and case.expired:
+        return review(case, "The other side did not answer until the deadline. What happened?")
+    return Leave(describe(case.record), running=False)
 
 
 def describe(record: Record) -> str:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from harness.core.markers import EndedRecord, FenceRecord, FinishRecord, StartRecord
+from harness.core.events import Accepted
+from harness.core.markers import FinishRecord, StartRecord
 from harness.core.moment import Moment, earlier
+from harness.core.record import Record
 from harness.core.reports import (
     Blocked,
     DispatchReport,
     Exited,
-    Lost,
     MarkerReport,
     MarkerState,
     NotSent,
-    OtherStore,
     Refused,
     Response,
 )
-from harness.core.state import Record
 
 
 class Evidence(Enum):
@@ -57,50 +56,54 @@ _CONFLICT: Final = frozenset({404, 409, 410, 412})
 
 def classify(record: Record, since: Moment) -> Evidence:
     """The row of `record`. Answers that were given before `since` and that may have changed since count as not asked."""
-    reports = tuple(attempt.report for attempt in record.attempts)
-    left = tuple(report for report in reports if not isinstance(report, NotSent))
-    if not left:
-        return _nothing_left(record)
-    if record.accepted.channel == "http":
-        return _http(record, reports)
-    if not record.accepted.marked:
-        return (
-            Evidence.UNMARKED_EXITED
-            if any(isinstance(r, Exited) for r in left)
-            else Evidence.UNMARKED_UNKNOWN
-        )
+    left = tuple(a.report for a in record.attempts if not isinstance(a.report, NotSent))
+    if record.accepted.channel == "http" and left:
+        return _http(record)
     if all(_did_not_start(report) for report in left):
-        return Evidence.REFUSED
-    return _marked(record, since)
+        return _proven(record, nothing_left=not left)
+    if record.accepted.marked:
+        return _marked(record, since)
+    exited = any(isinstance(report, Exited) and report != _NO_END for report in left)
+    return Evidence.UNMARKED_EXITED if exited else Evidence.UNMARKED_UNKNOWN
 
 
-def _nothing_left(record: Record) -> Evidence:
-    hopeless = record.missed is not None and record.missed.permanent
-    return Evidence.HOPELESS if hopeless else Evidence.NOTHING_LEFT
+_NO_END: Final = Exited(None, None)
 
 
 def _did_not_start(report: DispatchReport | None) -> bool:
-    """The host's own word that this exec request did not start and cannot start the execution any more, nor has another of ours."""
+    """The host's own word that this exec request did not start and cannot start any more, and that none of ours has the gate."""
     match report:
         case Refused():
             return True
         case Blocked():
-            return report.cause == "after"
+            return report.cause in ("after", "store-changed")
         case _:
             return False
 
 
+def _proven(record: Record, nothing_left: bool) -> Evidence:
+    """The row where no attempt can have started anything; a start that was seen all the same is doubt."""
+    if record.start_seen:
+        return Evidence.DOUBT
+    if not nothing_left:
+        return Evidence.REFUSED
+    hopeless = record.missed is not None and record.missed.permanent
+    return Evidence.HOPELESS if hopeless else Evidence.NOTHING_LEFT
+
+
+_FINAL: Final = frozenset({Evidence.FINISHED, Evidence.VERIFY_DOUBT, Evidence.FENCED})
+
+
 def _marked(record: Record, since: Moment) -> Evidence:
-    """The row by what the store said last, if that still holds."""
+    """The row by what the store said last, if that still holds. An end holds for good; everything else is asked again."""
+    row = Evidence.UNREACHABLE
+    if isinstance(record.evidence, MarkerReport):
+        row = _marker(record, record.evidence)
+    if row in _FINAL:
+        return row
     if record.misses > 0 and record.missed_at is not None:
         return Evidence.UNASKED if earlier(record.missed_at, since) else Evidence.UNREACHABLE
-    if record.evidence is None or record.evidence_at is None:
-        return Evidence.UNASKED
-    row = (
-        Evidence.UNREACHABLE if isinstance(record.evidence, OtherStore) else _marker(record, record.evidence)
-    )
-    final = row in (Evidence.FINISHED, Evidence.VERIFY_DOUBT, Evidence.FENCED)
-    if not final and earlier(record.evidence_at, since):
+    if record.evidence is None or record.evidence_at is None or earlier(record.evidence_at, since):
         return Evidence.UNASKED
     return row
 
@@ -115,15 +118,19 @@ _BY_STATE: Final = {
 
 def _marker(record: Record, report: MarkerReport) -> Evidence:
     """The row of one marker report. What is not provably ours is doubt."""
+    if report.execution != record.execution:
+        return Evidence.DOUBT
     match report.state:
         case MarkerState.ABSENT:
-            return Evidence.ABSENT if report.proven and not record.start_seen else Evidence.DOUBT
+            return Evidence.ABSENT if report.proven and not _gate_seen(record) else Evidence.DOUBT
         case MarkerState.FENCED:
-            return _fenced(record, report)
+            bound = record.binds(report.start) and not record.start_seen
+            return Evidence.FENCED if bound else Evidence.DOUBT
         case MarkerState.RUNNING | MarkerState.ORPHANED | MarkerState.ELSEWHERE | MarkerState.LOST:
-            return _BY_STATE[report.state] if _ours(record, report.start) else Evidence.DOUBT
+            ours = isinstance(report.start, StartRecord) and record.owns(report.start)
+            return _BY_STATE[report.state] if ours else Evidence.DOUBT
         case MarkerState.ENDED:
-            if not _ours(record, report.ended):
+            if not record.owns(report.ended):
                 return Evidence.DOUBT
             return Evidence.VERIFY_DOUBT if record.accepted.has_verify else Evidence.FINISHED
         case MarkerState.FINISHED:
@@ -132,64 +139,66 @@ def _marker(record: Record, report: MarkerReport) -> Evidence:
             return Evidence.DOUBT
 
 
-def _ours(record: Record, marker: StartRecord | FenceRecord | EndedRecord | FinishRecord | None) -> bool:
-    """Execution, store and dispatch token are those of one of our planned attempts."""
-    peer = record.first_peer
-    if peer is None or marker is None:
-        return False
-    return (marker.execution, marker.store) == (
-        record.execution,
-        peer.store_id,
-    ) and marker.token in record.tokens
-
-
-def _fenced(record: Record, report: MarkerReport) -> Evidence:
-    """A fence by anybody counts if it is in the store and under the witness that we are bound to, and no start was seen."""
-    peer = record.first_peer
-    fence = report.start
-    if peer is None or not isinstance(fence, FenceRecord) or record.start_seen:
-        return Evidence.DOUBT
-    bound = (fence.execution, fence.store, fence.witness) == (record.execution, peer.store_id, peer.witness)
-    return Evidence.FENCED if bound else Evidence.DOUBT
+def _gate_seen(record: Record) -> bool:
+    """The gate was seen taken: a store in which it is absent now has lost it."""
+    taken = any(isinstance(a.report, Blocked) and a.report.cause == "taken" for a in record.attempts)
+    return record.start_seen or taken
 
 
 def _finished(record: Record, finish: FinishRecord | None) -> Evidence:
-    if finish is None or not _ours(record, finish):
+    if finish is None or not record.owns(finish):
         return Evidence.DOUBT
     if finish.reason == "not-started":
         return Evidence.DOUBT if record.start_seen else Evidence.FENCED
-    if record.accepted.has_verify and (finish.verify is None or (finish.status == 0) != (finish.verify == 0)):
+    asked = record.accepted.has_verify or finish.verify is not None
+    if asked and (finish.verify is None or (finish.status == 0) != (finish.verify == 0)):
         return Evidence.VERIFY_DOUBT
     return Evidence.FINISHED
 
 
-def _http(record: Record, reports: tuple[DispatchReport | None, ...]) -> Evidence:
-    """The row by the newest attempt's response, in the light of the earlier attempts that may have arrived."""
-    last = reports[-1]
-    terms = record.accepted.http
-    if not isinstance(last, Response):
+def response_of(record: Record) -> Response | None:
+    """The response in force: the newest attempt's (None if that has none), except that a success of any attempt is the answer."""
+    for attempt in reversed(record.attempts):
+        if isinstance(attempt.report, Response) and _is_success(record.accepted, attempt.report):
+            return attempt.report
+    newest = record.attempts[-1].report if record.attempts else None
+    return newest if isinstance(newest, Response) else None
+
+
+def _is_success(accepted: Accepted, response: Response) -> bool:
+    pending = response.status == 202 and accepted.http is not None and accepted.http.lookup
+    clear = response.status not in _unclear(accepted) and not response.key_mismatch
+    return 200 <= response.status < 300 and clear and not pending
+
+
+def _unclear(accepted: Accepted) -> frozenset[int]:
+    """The statuses that do not tell whether it happened."""
+    return _UNCLEAR | frozenset(accepted.http.unclear if accepted.http is not None else ())
+
+
+def in_progress(accepted: Accepted, report: DispatchReport | None) -> bool:
+    """Whether the target said that it is still at work on our own first request: asking that is no second delivery."""
+    terms = accepted.http
+    declared = terms is not None and terms.keys and terms.in_progress_409
+    if not declared or not isinstance(report, Response):
+        return False
+    return report.status == 409 and not report.key_mismatch and not report.replayed
+
+
+def _http(record: Record) -> Evidence:
+    """The row by the response in force, in the light of the earlier attempts that may have arrived."""
+    accepted, last = record.accepted, response_of(record)
+    if last is None:
         return Evidence.HTTP_MAYBE
-    unclear = _UNCLEAR | frozenset(terms.unclear if terms else ())
     if last.key_mismatch or (last.replayed and last.status >= 500):
         return Evidence.HTTP_MISMATCH
-    if last.status in unclear:
+    if last.status in _unclear(accepted):
         return Evidence.HTTP_MAYBE
-    if last.status == 409 and terms is not None and terms.keys and terms.in_progress_409:
+    if in_progress(accepted, last):
         return Evidence.HTTP_IN_PROGRESS
-    if (
-        last.status in _CONFLICT
-        and not last.replayed
-        and any(_may_have_arrived(r, unclear) for r in reports[:-1])
-    ):
+    earlier_left = any(not isinstance(a.report, NotSent) for a in record.attempts[:-1])
+    if last.status in _CONFLICT and not last.replayed and earlier_left:
         return Evidence.HTTP_RESEND_CONFLICT
-    if last.status == 202 and terms is not None and terms.lookup:
+    if last.status == 202 and accepted.http is not None and accepted.http.lookup:
         return Evidence.HTTP_LATER
     return Evidence.HTTP_RESPONSE
-
-
-def _may_have_arrived(report: DispatchReport | None, unclear: frozenset[int]) -> bool:
-    return (
-        report is None
-        or isinstance(report, Lost)
-        or (isinstance(report, Response) and report.status in unclear)
-    )

@@ -23,16 +23,19 @@ from harness.core.decisions import (
     Fence,
     Follow,
     Leave,
+    Probe,
     Reopen,
-    Review,
+    Settle,
     Wait,
+    reach,
+    review,
     settle,
 )
-from harness.core.events import Outcome
+from harness.core.events import Outcome, Settled
 from harness.core.evidence import Evidence, classify
 from harness.core.moment import earlier
-from harness.core.reports import MarkerReport, MarkerState
-from harness.core.state import Record, State
+from harness.core.record import Basis, Record, State
+from harness.core.reports import MarkerReport, OtherStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,97 +129,113 @@ def decide(record: Record, ask: Ask) -> Decision:
             return _after_settling(case)
         case State.IN_REVIEW:
             return _in_review(case)
-        case State.AWAITING_APPROVAL if record.denied is not None:
-            return settle(Outcome.DENIED, "denied", record.denied.why)
         case State.AWAITING_APPROVAL:
-            return (
-                Wait(POLL_SECONDS, "approval")
-                if case.waiting
-                else Leave("it waits for an approval", running=False)
-            )
+            return _impossible(case) if record.faults else _awaiting(case)
         case State.ACCEPTED | State.AUTHORIZED | State.DISPATCHED | State.RUNNING:
-            if record.faults:
-                return Review(
-                    "The journal's history of this execution is impossible. What happened?",
-                    "; ".join(record.faults),
-                )
-            return TABLE[case.evidence][record.accepted.replay_class].do(case)
+            return _impossible(case) if record.faults else _cell(case)
 
 
-_DECISIVE: Final = (Evidence.FINISHED, Evidence.FENCED)
+def _cell(case: Case) -> Decision:
+    return TABLE[case.evidence][case.record.accepted.replay_class].do(case)
+
+
+def _impossible(case: Case) -> Decision:
+    question = "The journal's history of this execution is impossible. What happened?"
+    return review(case, question, "; ".join(case.record.faults))
+
+
+def _awaiting(case: Case) -> Decision:
+    """Nothing left, and nothing does before somebody says yes."""
+    if case.withheld:
+        return ssh.stopped(case)
+    if case.expired:
+        return settle(Outcome.NOT_STARTED, "approval", "nobody approved it before its deadline")
+    return (
+        Wait(POLL_SECONDS, "approval") if case.waiting else Leave("it waits for an approval", running=False)
+    )
+
+
+_ANSWERS: Final = frozenset(
+    {Evidence.FINISHED, Evidence.FENCED, Evidence.UNMARKED_EXITED, Evidence.HTTP_RESPONSE}
+)
 
 
 def _in_review(case: Case) -> Decision:
-    """A marker that is found later answers the question by itself; everything else is the person's."""
-    at = case.record.evidence_at
-    opened_by_contradiction = case.record.settled is not None
-    if (
-        case.evidence in _DECISIVE
-        and at is not None
-        and not opened_by_contradiction
-        and not case.record.faults
-    ):
-        return TABLE[case.evidence][case.record.accepted.replay_class].do(case)
-    return Done()
+    """Evidence that is found later answers the question by itself; the store is asked once an asking. Everything else is the person's."""
+    if case.record.settled is not None or case.record.faults:
+        return Done()
+    if case.evidence in _ANSWERS:
+        return _cell(case)
+    return Probe() if case.evidence is Evidence.UNASKED else Done()
 
 
 def _after_settling(case: Case) -> Decision:
     """Contradictions reopen; an answer that could not be fenced yet is fenced; outputs are fetched for who wants them."""
-    record = case.record
-    contradiction = _contradiction(record)
+    contradiction = _contradiction(case)
     if contradiction:
         return Reopen(contradiction)
-    if _owes_fence(record):
-        if case.missed_now:
-            return Wait(case.pause, "reconnect") if case.waiting and case.pause > 0 else _probe_or_leave(case)
-        return Fence("answered: not started")
-    if case.ask.fetch and case.waiting and _can_fetch(record):
-        if case.record.misses > 0 and record.missed is not None and record.missed.permanent:
-            return Done()
+    if case.record.owes_fence:
+        return _fence_late(case)
+    if case.ask.fetch and case.waiting and _can_fetch(case):
         return Wait(case.pause, "reconnect") if case.pause > 0 else Follow(wait=False)
     return Done()
 
 
-def _probe_or_leave(case: Case) -> Decision:
+def _fence_late(case: Case) -> Decision:
+    if _answered_now(case):
+        return Leave("answered, and the store does not let itself be fenced", running=False)
+    return reach(case, Fence("answered: not started"))
+
+
+def _answered_now(case: Case) -> bool:
+    """The store was asked after the outcome, in this asking."""
+    at, settled_at = case.record.evidence_at, case.record.settled_at
+    if at is None or settled_at is None:
+        return False
+    return earlier(settled_at, at) and not earlier(at, case.ask.since)
+
+
+def _can_fetch(case: Case) -> bool:
+    """The host has the outputs and can be asked for them; asked in vain once, it is not asked again in this asking."""
+    record = case.record
+    known = record.finish is not None or record.ended is not None
+    hopeless = record.missed is not None and record.missed.permanent
+    tired = hopeless or case.gave_up or _answered_now(case)
+    return record.accepted.marked and record.spooled is None and known and not tired
+
+
+def _contradiction(case: Case) -> str:
+    """Evidence that came after the outcome and does not agree with it; empty if there is none. A read-only action is nobody's question."""
+    record, settled, basis = case.record, case.record.settled, case.record.basis
+    if settled is None or basis is None or case.read_only:
+        return ""
+    if len(record.attempts) > len(basis.attempts):
+        return f"settled as {settled.outcome.value}, and an attempt was planned after that"
+    nothing_ran = settled.outcome in (Outcome.NOT_STARTED, Outcome.DENIED)
+    if nothing_ran and record.start_seen and not basis.start_seen:
+        return f"settled as {settled.outcome.value}, and the host says that it was started"
+    said = _said_since(case, basis)
+    if said is None or settled.outcome in (said.outcome, Outcome.UNKNOWN):
+        return ""
     return (
-        Fence("answered: not started")
-        if case.waiting
-        else Leave("answered, and not fenced yet", running=False)
+        f"settled as {settled.outcome.value}, and later evidence says {said.outcome.value} ({said.evidence})"
     )
 
 
-def _owes_fence(record: Record) -> bool:
-    """A person answered `not_started` while the host could not be asked: the gate is still open."""
-    answer = record.answer
-    fenced = isinstance(record.evidence, MarkerReport) and record.evidence.state is MarkerState.FENCED
-    return (
-        answer is not None and answer.answer is Outcome.NOT_STARTED and answer.fenced is False and not fenced
-    )
+def _said_since(case: Case, basis: Basis) -> Settled | None:
+    """The outcome that the table reads from an answer which was not there when the outcome in force was settled."""
+    if case.evidence not in _ANSWERS:
+        return None
+    if case.evidence in (Evidence.FINISHED, Evidence.FENCED):
+        news = _deciding(case.record.evidence) != _deciding(basis.evidence)
+    else:
+        news = case.record.attempts != basis.attempts
+    decision = _cell(case)
+    return decision.settled if news and isinstance(decision, Settle) else None
 
 
-def _can_fetch(record: Record) -> bool:
-    finished = record.evidence
-    known = isinstance(finished, MarkerReport) and (finished.finish is not None or finished.ended is not None)
-    return record.accepted.marked and record.spooled is None and known
-
-
-def _contradiction(record: Record) -> str:
-    """Evidence that came after the outcome and does not agree with it; empty if there is none."""
-    settled, report = record.settled, record.evidence
-    if (
-        settled is None
-        or not isinstance(report, MarkerReport)
-        or record.settled_at is None
-        or record.evidence_at is None
-    ):
-        return ""
-    if not earlier(record.settled_at, record.evidence_at):
-        return ""
-    if settled.outcome is Outcome.NOT_STARTED and record.start_seen:
-        return f"settled as not_started, and the host says {report.state.value}"
-    if report.finish is None or report.finish.reason == "not-started":
-        return ""
-    said = ssh.finish_outcome(report.finish)
-    if settled.outcome in (Outcome.SUCCEEDED, Outcome.FAILED) and settled.outcome is not said.outcome:
-        return f"settled as {settled.outcome.value}, and the finish marker says exit status {report.finish.status}"
-    return ""
+def _deciding(evidence: MarkerReport | OtherStore | None) -> object:
+    """The record that decides in an answer; sizes and digests may differ from one look to the next."""
+    if not isinstance(evidence, MarkerReport):
+        return None
+    return evidence.finish or evidence.ended or evidence.start

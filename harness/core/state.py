@@ -1,17 +1,19 @@
 """The state of an execution: a table of transitions, and the fold of the journal's events over it.
 
 Rules of this file. Everything that affects the state is here. `fold` is total: an event that the table does not allow leaves the state as it is and
-is noted in `Record.faults`, which recovery sends to a person. Observations never fail to fold, whoever wrote them and however late. Notes
-(contact, cancel, owner, delivery) change fields of the record and never the state; they are not in the table.
+is noted in `Record.faults`, which recovery sends to a person; what such an event says of the world outside (an attempt, an observation) is kept
+all the same, what it would decide is not. Observations never fail to fold, whoever wrote them and however late. Notes (contact, cancel, owner,
+delivery) change fields of the record and never the state; they are not in the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
+from harness.core import observations
 from harness.core.events import (
     Accepted,
     ApprovalDenied,
@@ -24,12 +26,12 @@ from harness.core.events import (
     AttemptPlanned,
     AttemptSent,
     CancelRequested,
-    CheckAnswer,
     ContactObserved,
+    ContentPurged,
     Event,
+    Outcome,
     OutputSpooled,
     OwnerTaken,
-    Peer,
     ProbeObserved,
     ResultDelivered,
     ResultDetached,
@@ -39,33 +41,23 @@ from harness.core.events import (
     Settled,
     UnknownBody,
 )
-from harness.core.ids import ExecutionId, RunId, Token
-from harness.core.markers import FinishRecord
+from harness.core.ids import ExecutionId
 from harness.core.moment import Moment
-from harness.core.reports import (
-    Contacted,
-    DispatchReport,
-    Finished,
-    Lost,
-    MarkerReport,
-    MarkerState,
-    NotSent,
-    OtherStore,
-    Step,
-    Unreachable,
-)
+from harness.core.observations import fault
+from harness.core.record import Attempt, Basis, Record, State
+from harness.core.reports import Response
 
-
-class State(Enum):
-    """Where an execution is. `IN_REVIEW` waits for a person; `SETTLED` is final until it is contradicted."""
-
-    ACCEPTED = "accepted"
-    AWAITING_APPROVAL = "awaiting_approval"
-    AUTHORIZED = "authorized"
-    DISPATCHED = "dispatched"
-    RUNNING = "running"
-    IN_REVIEW = "in_review"
-    SETTLED = "settled"
+__all__ = [
+    "TRANSITIONS",
+    "Attempt",
+    "Basis",
+    "Record",
+    "State",
+    "Trigger",
+    "apply",
+    "fold",
+    "possible_answers",
+]
 
 
 class Trigger(Enum):
@@ -83,131 +75,64 @@ class Trigger(Enum):
     CONTRADICT = "contradicted"
 
 
+# An approval may be granted, expire or be revoked while nobody waits for it any more: then it changes nothing.
 TRANSITIONS: Final[dict[tuple[State, Trigger], State]] = {
     (State.ACCEPTED, Trigger.ASK): State.AWAITING_APPROVAL,
+    (State.ACCEPTED, Trigger.GRANT): State.ACCEPTED,
+    (State.ACCEPTED, Trigger.LAPSE): State.ACCEPTED,
     (State.ACCEPTED, Trigger.PLAN): State.DISPATCHED,
     (State.ACCEPTED, Trigger.OBSERVE): State.ACCEPTED,
     (State.ACCEPTED, Trigger.SETTLE): State.SETTLED,
     (State.ACCEPTED, Trigger.REVIEW): State.IN_REVIEW,
     (State.AWAITING_APPROVAL, Trigger.GRANT): State.AUTHORIZED,
     (State.AWAITING_APPROVAL, Trigger.LAPSE): State.ACCEPTED,
+    (State.AWAITING_APPROVAL, Trigger.OBSERVE): State.AWAITING_APPROVAL,
     (State.AWAITING_APPROVAL, Trigger.SETTLE): State.SETTLED,
+    (State.AWAITING_APPROVAL, Trigger.REVIEW): State.IN_REVIEW,
+    (State.AUTHORIZED, Trigger.GRANT): State.AUTHORIZED,
     (State.AUTHORIZED, Trigger.LAPSE): State.ACCEPTED,
     (State.AUTHORIZED, Trigger.PLAN): State.DISPATCHED,
     (State.AUTHORIZED, Trigger.OBSERVE): State.AUTHORIZED,
     (State.AUTHORIZED, Trigger.SETTLE): State.SETTLED,
     (State.AUTHORIZED, Trigger.REVIEW): State.IN_REVIEW,
+    (State.DISPATCHED, Trigger.GRANT): State.DISPATCHED,
     (State.DISPATCHED, Trigger.LAPSE): State.DISPATCHED,
     (State.DISPATCHED, Trigger.PLAN): State.DISPATCHED,
     (State.DISPATCHED, Trigger.OBSERVE): State.DISPATCHED,
     (State.DISPATCHED, Trigger.START): State.RUNNING,
     (State.DISPATCHED, Trigger.SETTLE): State.SETTLED,
     (State.DISPATCHED, Trigger.REVIEW): State.IN_REVIEW,
+    (State.RUNNING, Trigger.GRANT): State.RUNNING,
     (State.RUNNING, Trigger.LAPSE): State.RUNNING,
     (State.RUNNING, Trigger.OBSERVE): State.RUNNING,
     (State.RUNNING, Trigger.START): State.RUNNING,
     (State.RUNNING, Trigger.SETTLE): State.SETTLED,
     (State.RUNNING, Trigger.REVIEW): State.IN_REVIEW,
+    (State.IN_REVIEW, Trigger.GRANT): State.IN_REVIEW,
     (State.IN_REVIEW, Trigger.LAPSE): State.IN_REVIEW,
     (State.IN_REVIEW, Trigger.OBSERVE): State.IN_REVIEW,
     (State.IN_REVIEW, Trigger.START): State.IN_REVIEW,
     (State.IN_REVIEW, Trigger.SETTLE): State.SETTLED,
     (State.IN_REVIEW, Trigger.RESOLVE): State.SETTLED,
+    (State.SETTLED, Trigger.GRANT): State.SETTLED,
     (State.SETTLED, Trigger.LAPSE): State.SETTLED,
     (State.SETTLED, Trigger.OBSERVE): State.SETTLED,
     (State.SETTLED, Trigger.START): State.SETTLED,
     (State.SETTLED, Trigger.CONTRADICT): State.IN_REVIEW,
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One delivery try. `report` is None while nothing was observed of it."""
-
-    number: int
-    token: Token
-    peer: Peer
-    planned_at: Moment
-    deadline_us: int
-    after: ExecutionId | None = None
-    report: DispatchReport | None = None
-    started: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """All that the journal knows of one execution.
-
-    `evidence` is the newest answer about the execution since its newest dispatch, None if nobody was asked since; `evidence_at` its time.
-    `misses` counts contacts that failed since the last answer; `missed` is the newest of them, `missing_since`
-    the time of the first. `check` answers the `unless` question or the
-    HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed. `settled` is the outcome in force (a
-    person's answer is turned into one). `faults` lists what the history should not have.
-    """
-
-    execution: ExecutionId
-    accepted: Accepted
-    accepted_at: Moment
-    run: RunId
-    epoch: int
-    state: State = State.ACCEPTED
-    attempts: tuple[Attempt, ...] = ()
-    evidence: MarkerReport | OtherStore | None = None
-    evidence_at: Moment | None = None
-    check: CheckAnswer | None = None
-    check_at: Moment | None = None
-    observed_at: Moment | None = None
-    misses: int = 0
-    missed: Unreachable | None = None
-    missed_at: Moment | None = None
-    missing_since: Moment | None = None
-    start_seen: bool = False
-    contact: Contacted | None = None
-    approval_digest: str | None = None
-    denied: ApprovalDenied | None = None
-    revoked: bool = False
-    cancel: CancelRequested | None = None
-    settled: Settled | None = None
-    settled_at: Moment | None = None
-    spooled: OutputSpooled | None = None
-    review: ReviewOpened | None = None
-    answer: ReviewResolved | None = None
-    delivered: ResultDelivered | None = None
-    delivered_at: Moment | None = None
-    detached: bool = False
-    faults: tuple[str, ...] = ()
-
-    @property
-    def first_peer(self) -> Peer | None:
-        """The peer of the first planned attempt: host key, store and witness that the execution is bound to."""
-        return self.attempts[0].peer if self.attempts else None
-
-    @property
-    def tokens(self) -> frozenset[Token]:
-        """The dispatch tokens of all planned attempts: a marker with another one is not ours."""
-        return frozenset(attempt.token for attempt in self.attempts)
-
-
-_STARTED: Final = frozenset(
-    {
-        MarkerState.RUNNING,
-        MarkerState.ORPHANED,
-        MarkerState.ELSEWHERE,
-        MarkerState.ENDED,
-        MarkerState.LOST,
-        MarkerState.FINISHED,
-    }
-)
+_HAPPENED: Final = frozenset({Trigger.PLAN, Trigger.OBSERVE, Trigger.START})
 
 
 def fold(execution: ExecutionId, events: Iterable[Event]) -> Record | None:
-    """The record that these events (oldest first) amount to; None where the first of them accepts nothing."""
+    """The record that these events (oldest first) amount to; None where none of them accepts it."""
     record: Record | None = None
     for event in events:
         if record is not None:
             record = apply(record, event)
         elif isinstance(event.body, Accepted):
-            record = Record(execution, event.body, event.at, event.run, event.epoch or 1)
+            epoch = event.epoch if event.epoch is not None else 1
+            record = Record(execution, event.body, event.at, event.run, epoch)
     return record
 
 
@@ -218,46 +143,70 @@ def apply(record: Record, event: Event) -> Record:
         return changed
     target = TRANSITIONS.get((record.state, trigger))
     if target is None:
-        return replace(changed, faults=(*record.faults, f"{trigger.value} while {record.state.value}"))
+        kept = changed if trigger in _HAPPENED else record
+        return fault(kept, f"{trigger.value} while {record.state.value}")
     return replace(changed, state=target)
 
 
 def _note(record: Record, event: Event) -> tuple[Record, Trigger | None]:
     """The fields that an event changes, and its trigger."""
-    body = event.body
+    body, at = event.body, event.at
     match body:
         case AttemptPlanned():
-            return _planned(record, body, event.at), Trigger.PLAN
+            return observations.planned(record, body, at), Trigger.PLAN
         case AttemptSent():
-            if not body.started:
-                return record, None
-            marked = tuple(
-                replace(a, started=True) if a.number == body.number else a for a in record.attempts
-            )
-            return replace(record, start_seen=True, attempts=marked), Trigger.START
+            changed, started = observations.sent(record, body)
+            return changed, Trigger.START if started else None
         case AttemptObserved():
-            return _observed(record, body, event.at)
+            seen = observations.observed(record, body, at)
+            if seen is None:
+                return fault(record, f"attempt {body.number} observed, never planned"), None
+            return _seen(seen)
         case ProbeObserved():
-            return _probed(record, body, event.at)
+            return _seen(observations.probed(record, body, at))
         case ContactObserved():
-            return _contacted(record, body, event.at), None
+            return observations.contacted(record, body, at), None
         case Settled():
-            settled = replace(record, settled=body, settled_at=event.at, review=None)
-            return settled, Trigger.SETTLE
+            return _settled(record, body, at), Trigger.SETTLE
         case ReviewOpened():
             return replace(record, review=body), Trigger.REVIEW
         case ReviewResolved():
-            outcome = Settled(body.answer, "resolved", body.why)
-            return replace(
-                record, answer=body, settled=outcome, settled_at=event.at, review=None
-            ), Trigger.RESOLVE
+            return replace(_settled(record, _answered(record, body), at), answer=body), Trigger.RESOLVE
         case ReviewContradicted():
-            question = ReviewOpened(
-                body.review, "contradicted", body.evidence, ("succeeded", "failed", "not_started")
-            )
+            question = ReviewOpened(body.review, "contradicted", body.evidence, possible_answers(record))
             return replace(record, review=question), Trigger.CONTRADICT
         case _:
             return _annotated(record, event)
+
+
+def _seen(seen: tuple[Record, bool]) -> tuple[Record, Trigger]:
+    changed, started = seen
+    return changed, Trigger.START if started else Trigger.OBSERVE
+
+
+def _settled(record: Record, body: Settled, at: Moment) -> Record:
+    basis = Basis(record.attempts, record.evidence, record.start_seen)
+    return replace(record, settled=body, settled_at=at, basis=basis, review=None)
+
+
+def possible_answers(record: Record) -> tuple[str, ...]:
+    """What a person may answer about `record`: nobody can say *not started* of what was seen to start."""
+    ran = (Outcome.SUCCEEDED.value, Outcome.FAILED.value)
+    return ran if record.start_seen else (*ran, Outcome.NOT_STARTED.value)
+
+
+def _answered(record: Record, body: ReviewResolved) -> Settled:
+    """A person's answer as an outcome. What was observed (an exit status, an HTTP status) stays what it was."""
+    settled = Settled(body.answer, "resolved", body.why)
+    if body.answer not in (Outcome.SUCCEEDED, Outcome.FAILED):
+        return settled
+    finish = record.finish
+    if finish is not None and finish.reason != "not-started":
+        return replace(settled, exit_status=finish.status, signal=finish.signal, verify_status=finish.verify)
+    if record.ended is not None:
+        return replace(settled, exit_status=record.ended.raw)
+    newest = record.attempts[-1].report if record.attempts else None
+    return replace(settled, http_status=newest.status) if isinstance(newest, Response) else settled
 
 
 def _annotated(record: Record, event: Event) -> tuple[Record, Trigger | None]:
@@ -279,103 +228,25 @@ def _annotated(record: Record, event: Event) -> tuple[Record, Trigger | None]:
         case OwnerTaken():
             epoch = event.epoch if event.epoch is not None else record.epoch
             return replace(record, run=event.run, epoch=epoch), None
+        case ContentPurged():
+            gone = record.accepted.request_ref in body.refs
+            return replace(record, purged=record.purged or gone), None
         case OutputSpooled():
             return replace(record, spooled=body), None
         case ResultDelivered():
-            return replace(record, delivered=body, delivered_at=event.at), None
+            return _delivered(record, body, event.at), None
         case ResultDetached():
             return replace(record, detached=True), None
         case UnknownBody():
-            return replace(record, faults=(*record.faults, f"unknown event {body.kind}")), None
+            return fault(record, f"unknown event {body.kind}"), None
         case Accepted():
-            return replace(record, faults=(*record.faults, "accepted twice")), None
+            return fault(record, "accepted twice"), None
         case _:
             return record, None
 
 
-def _planned(record: Record, body: AttemptPlanned, at: Moment) -> Record:
-    """A new attempt makes all earlier answers old."""
-    attempt = Attempt(body.number, body.token, body.peer, at, body.deadline_us, body.after)
-    return replace(
-        record,
-        attempts=(*record.attempts, attempt),
-        evidence=None,
-        evidence_at=None,
-        check=None,
-        misses=0,
-        missed=None,
-        missed_at=None,
-    )
-
-
-def _observed(record: Record, body: AttemptObserved, at: Moment) -> tuple[Record, Trigger | None]:
-    """What one attempt's end says. A finish is marker evidence; anything else makes older answers old."""
-    report = body.report
-    attempts = tuple(replace(a, report=report) if a.number == body.number else a for a in record.attempts)
-    if attempts == record.attempts:
-        return replace(
-            record, faults=(*record.faults, f"attempt {body.number} observed, never planned")
-        ), None
-    changed = replace(record, attempts=attempts, evidence=None, evidence_at=None, observed_at=at)
-    match report:
-        case Finished():
-            marker = _as_marker(changed, report)
-            return replace(changed, evidence=marker, evidence_at=at, misses=0, start_seen=True), Trigger.START
-        case NotSent():
-            missed = Unreachable(report.step, report.reason, report.permanent, report.text)
-            return _missed(changed, missed, at), Trigger.OBSERVE
-        case Lost() if report.step >= Step.STARTED:
-            return replace(changed, start_seen=True), Trigger.START
-        case _:
-            return changed, Trigger.OBSERVE
-
-
-def _as_marker(record: Record, report: Finished) -> MarkerReport:
-    """The records of a cleanly ended stream, as the marker report that a probe would have given."""
-    known = report.record
-    witness = record.attempts[0].peer.witness
-    if isinstance(known, FinishRecord):
-        return MarkerReport(
-            record.execution,
-            MarkerState.FINISHED,
-            True,
-            witness,
-            known.out_size,
-            known.err_size,
-            finish=known,
-        )
-    return MarkerReport(
-        record.execution, MarkerState.ENDED, True, witness, known.out_size, known.err_size, ended=known
-    )
-
-
-def _probed(record: Record, body: ProbeObserved, at: Moment) -> tuple[Record, Trigger | None]:
-    """What a store, or the `unless` question, answered."""
-    report = body.report
-    if isinstance(report, CheckAnswer):
-        return replace(record, check=report, check_at=at), Trigger.OBSERVE
-    if isinstance(report, Unreachable):
-        return _missed(record, report, at), Trigger.OBSERVE
-    if isinstance(report, OtherStore):
-        missed = Unreachable(Step.CONTACTED, "another-store", False, "another store answered under this name")
-        return _missed(replace(record, evidence=report, evidence_at=at), missed, at), Trigger.OBSERVE
-    changed = replace(
-        record, evidence=report, evidence_at=at, misses=0, missed=None, missed_at=None, missing_since=None
-    )
-    if report.state in _STARTED:
-        if report.finish is not None and report.finish.reason == "not-started":
-            return changed, Trigger.OBSERVE
-        return replace(changed, start_seen=True), Trigger.START
-    return changed, Trigger.OBSERVE
-
-
-def _missed(record: Record, report: Unreachable, at: Moment) -> Record:
-    """A contact that failed: the answer that we had stays known, and is older now."""
-    since = record.missing_since if record.misses > 0 else at
-    return replace(record, misses=record.misses + 1, missed=report, missed_at=at, missing_since=since)
-
-
-def _contacted(record: Record, body: ContactObserved, at: Moment) -> Record:
-    if isinstance(body.report, Unreachable):
-        return _missed(record, body.report, at)
-    return replace(record, contact=body.report)
+def _delivered(record: Record, body: ResultDelivered, at: Moment) -> Record:
+    """An acknowledged delivery is not taken back by a later one that was only written."""
+    if record.delivered is not None and record.delivered.level == "acknowledged":
+        return record
+    return replace(record, delivered=body, delivered_at=at)
