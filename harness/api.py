@@ -222,7 +222,11 @@ class Harness:
             key=options.key,
             again=options.again,
         )
-        return await admit(self._world, action, wish, self._opening)
+        admission = await admit(self._world, action, wish, self._opening)
+        if admission.execution is not None:
+            what = "attached" if admission.attached else "accepted"
+            self._world.news(admission.execution, what, action.target.name)
+        return admission
 
     def _asking(self, options: RunOptions) -> Asking:
         return Asking(

@@ -135,6 +135,8 @@ class Performer:
         except (SpoolError, CredentialError) as error:
             return await self._cannot_send(job, error)
         report = await self._delivered(job, action, secrets)
+        if isinstance(report, Lost):
+            self._world.news(job.execution, "lost", report.text)
         match report:
             case Stop():
                 return _stopped(report)
@@ -257,6 +259,8 @@ class Performer:
         sink = _Sink(self._world, job)
         sizes = job.tap.size(Stream.OUT), job.tap.size(Stream.ERR)
         report = await self._world.marked.follow(job.target, probe_ask(job.record), *sizes, wait, sink)
+        if isinstance(report, Unreachable):
+            self._world.news(job.execution, "lost", report.text)
         return (_probed(report, None),)
 
     async def check(self, job: Job) -> tuple[Body, ...]:

@@ -20,7 +20,10 @@ class Listener(Protocol):
         ...
 
     def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
-        """What happens to the line: `connected`, `started`, `lost`, `waiting`, `following`, `spool-full`."""
+        """What happens: `accepted`, `attached` (detail: the host), `started`, `lost` (why), `waiting` (for what), `following`, `follow-up` (the new
+
+        execution), `spool-full`.
+        """
         ...
 
 
