@@ -198,14 +198,10 @@ class _Closing:
                 return size
         return 0
 
-    def end(self) -> tuple[bytes, Trailer | None]:
-        """What was held back: the command's bytes and no trailer, or nothing and the trailer."""
+    def end(self) -> Trailer | None:
+        """The trailer, if what was held back is one."""
         held, self._held = self._held, b""
-        if held.startswith(self._mark):
-            trailer = _trailer(held[len(self._mark) :])
-            if trailer is not None:
-                return b"", trailer
-        return held, None
+        return _trailer(held[len(self._mark) :]) if held.startswith(self._mark) else None
 
 
 class StreamReader:
@@ -245,13 +241,16 @@ class StreamReader:
         rest = self._openings[1].feed(data)
         return self._items(True, self._closing.feed(rest) if rest else b"")
 
-    def end(self) -> tuple[tuple[Begun | Data, ...], Trailer | None]:
-        """Both streams have ended: the last data, and the trailer if it was the last line of stderr."""
+    def end(self) -> Trailer | None:
+        """Both streams have ended: the trailer, if it was the last line of stderr.
+
+        What was held back and is no trailer is dropped: it may be the command's or a piece of a trailer, and whoever reads on from the byte where
+        our copy ends gets it from the host if it is the command's.
+        """
         for opening in self._openings:
             if opening.word is None:
                 opening.end()
-        data, trailer = self._closing.end()
-        return self._items(True, data), trailer
+        return self._closing.end()
 
     def _items(self, err: bool, data: bytes) -> tuple[Begun | Data, ...]:
         word = self.word

@@ -40,10 +40,9 @@ class Listener:
         if self._sink is not None:
             await self._sink.data(stream, data)
 
-    async def finish(self, talk: Talk) -> Heard:
-        """What was heard in all, after the channel's end; the last held-back bytes go to the sink."""
-        items, trailer = self.reader.end()
-        await self._pass(items)
+    def finish(self, talk: Talk) -> Heard:
+        """What was heard in all, after the channel's end."""
+        trailer = self.reader.end()
         clean = talk.end is not None and talk.end.clean and not talk.trouble
         return Heard(
             word=self.reader.word,
@@ -69,5 +68,4 @@ async def listen(
     """One whole conversation of a streaming verb; True where the boot text said that there is no wrapper."""
     listener = Listener(nonce, sink)
     talk = await converse(channel, request, listener.hear)
-    heard = await listener.finish(talk)
-    return heard, listener.reader.missing
+    return listener.finish(talk), listener.reader.missing

@@ -24,10 +24,20 @@ from harness.core.frames import encode_answer, encode_begin, encode_missing, enc
 from harness.core.ids import ExecutionId, StoreId, Token, Witness
 from harness.core.markers import FinishRecord, encode_record
 from harness.core.reports import Lost, MarkerState, NotSent, Step, Unreachable
-from harness.core.request import Request, Verb, decode, decode_path, unquote
+from harness.core.request import Request, Verb, decode, decode_path, encode_path, unquote
 from harness.ports import Channel, Connection, Stream
 from harness.testing.simulated_link import Cut, Fault, SimChannel, SimConnection, SimulatedCrash
 from harness.testing.simulated_store import SimExecution, SimStore, following, start_record
+
+__all__ = [
+    "STORE_PATH",
+    "Cut",
+    "Script",
+    "SimulatedCrash",
+    "SimulatedHost",
+    "SimulatedNet",
+    "SimulatedWrapper",
+]
 
 STORE_PATH: Final = "/home/sim/.local/state/harness-markers"
 CAPS: Final = "sync=file hardlinks=yes fifo=yes"
@@ -303,7 +313,7 @@ class SimulatedHost:
         newest = store.newest(request.one("journal") or "")
         store.witnesses[witness] = {}
         said = (
-            f"store {store.store_id}", f"path {store.path}", f"boot {self.boot_id}", f"caps {self.caps}",
+            f"store {store.store_id}", f"path {encode_path(store.path.encode())}", f"boot {self.boot_id}", f"caps {self.caps}",
             f"witness {witness}", f"newest {newest or '-'}", f"wrapper {self.wrapper.sha256}",
         )  # fmt: skip
         return [line.encode() for line in said]
