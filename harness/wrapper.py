@@ -1,7 +1,7 @@
 """The wrapper's text and the exec strings that start it on a host (`remote/README.md` sections 3 and 4).
 
-The text is the files of `remote/` one after the other, in the order of `PARTS`, never templated: every host runs the same bytes, and their
-SHA-256 is their name there.
+The text is the files of `remote/` one after the other, in the order of `PARTS`, without comments and indentation, never templated: every host
+runs the same bytes, and their SHA-256 is their name there.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ PARTS: Final = (
     "report.sh",
     "gate.sh",
     "run.sh",
+    "copy.sh",
     "supervise.sh",
-    "after.sh",
     "command.sh",
     "collect.sh",
+    "scan.sh",
     "finish.sh",
+    "after.sh",
+    "stop.sh",
     "caps.sh",
     "contact.sh",
+    "install.sh",
     "ask.sh",
     "follow.sh",
     "cancel.sh",
@@ -39,7 +43,10 @@ PARTS: Final = (
 
 _STORE: Final = 'd=$1;[ "$d" = - ]&&d=${HOME:+$HOME/.local/state/harness-markers};'
 
-BOOT: Final = _STORE + 'f=$d/bin/$2;if [ -r "$f" ];then . "$f";else echo;echo "@$4 missing";fi'
+BOOT: Final = (
+    _STORE
+    + 'f=$d/bin/$2;[ "$3" = run ]&&f=$f.front;if [ -r "$f" ];then . "$f";else echo;echo "@$4 missing";fi'
+)
 """Finds the wrapper in the store and reads it with `.`; says `missing` where it is not there."""
 
 INSTALL_BOOT: Final = (
@@ -58,7 +65,18 @@ def wrapper_text() -> bytes:
     """The whole wrapper. From `harness/_remote/` where the package is installed with it, else from the checkout's `remote/`."""
     packaged = importlib.resources.files("harness") / "_remote"
     base = packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent / "remote"
-    return b"".join((base / name).read_bytes() for name in PARTS)
+    return b"".join(_bare((base / name).read_bytes()) for name in PARTS)
+
+
+def _bare(text: bytes) -> bytes:
+    """A part without indentation, empty lines and comments (`#@` lines name the programs that the part belongs to): a shell has to read it all.
+
+    No string of the wrapper goes over a line's end, so that a line's blanks are never data.
+    """
+    lines = (line.lstrip(b" ") for line in text.split(b"\n"))
+    return b"".join(
+        line + b"\n" for line in lines if line and (line.startswith(b"#@") or not line.startswith(b"#"))
+    )
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# after.sh: an execution that follows another starts only when that one is closed.
+#@ all
+# after.sh: a run and the executions that are in its way: the one that has the gate, the one that it follows.
 
 # h_after: the execution that this one follows is closed first, in its own witness.
 h_after() {
@@ -26,4 +27,11 @@ h_after_state() {
         lost:* | finished:finished:* | finished:*:not-started) ;;
         *) h_say "after state=$h_st" ;;
     esac
+}
+
+# h_taken: somebody has the gate. Comes back if it is nobody.
+h_taken() {
+    h_state "$h_dir" "$h_id"
+    if [ "$h_st" = fenced ] && ! h_sync "$h_dir/start" "$h_dir" "$h_store/x/$h_witness"; then h_st=unknown; fi
+    [ "$h_st" = absent ] || h_say "taken state=$h_st"
 }

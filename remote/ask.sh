@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # ask.sh: probe, fence, list: questions that need no contact and no journal.
 
 # h_probe: tells of every execution that was asked for.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # cancel.sh: stopping a command, and closing one that has not started.
 
 h_cancel_verb() {
@@ -80,54 +81,4 @@ h_wait_finish() {
         h_tries=$((h_tries - 1))
         h_short
     done
-}
-
-# h_stop DIRECTORY TOKEN REASON GRACE: TERM, and KILL after the grace, to the command's process group, while its first process is the one that
-# was started. The reason is written down first. h_sent is the last signal that was sent.
-h_stop() {
-    h_sent=none h_tries=0
-    until h_job_of "$1" "$2"; do
-        # not there yet, or not there any more
-        [ ! -e "$1/finish" ] && [ "$h_tries" -lt 20 ] || return 1
-        h_tries=$((h_tries + 1))
-        h_short
-    done
-    h_put "$3$h_nl" >>"$1/y.$2"
-    kill -TERM -"$h_job" && h_sent=TERM
-    h_wait_group "$4"
-    if kill -0 -"$h_job" && h_same_group "$1" "$2"; then
-        h_put "$3 KILL$h_nl" >>"$1/y.$2"
-        kill -KILL -"$h_job" && h_sent=KILL
-        h_wait_group 2
-    fi
-    return 0
-}
-
-# h_job_of DIRECTORY TOKEN: h_job is the command's first process, alive and the one that was started; 1 if it is not.
-h_job_of() {
-    h_job='' h_job_began=''
-    { read -r h_job h_job_began h_x; } <"$1/j.$2" || return 1
-    h_is number "$h_job" || return 1
-    h_stat "$h_job" && [ "$h_began" = "$h_job_began" ]
-}
-
-# h_same_group: the leader is still ours, or it is gone and a member carries the execution: a group lives on under its leader's number.
-h_same_group() {
-    h_job_of "$1" "$2" && return 0
-    h_scan=''
-    h_carried "${1##*/}"
-}
-
-# h_wait_group SECONDS: returns when the group h_job is gone, or the time is over.
-h_wait_group() {
-    h_tries=$((${1%%.*} * 20 + 1))
-    [ "$h_sleepm" = part ] || h_tries=$((${1%%.*} + 1))
-    while [ "$h_tries" -gt 0 ] && kill -0 -"$h_job"; do
-        h_tries=$((h_tries - 1))
-        h_short
-    done
-}
-
-h_short() {
-    if [ "$h_sleepm" = part ]; then sleep 0.05; else sleep 1; fi
 }

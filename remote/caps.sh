@@ -1,7 +1,8 @@
 # shellcheck shell=sh
+#@ all
 # caps.sh: finds out, once a boot, what this host can do. A host that cannot keep the promises is refused by name.
 
-h_needed='cat chmod cut date dd grep head ln mkdir mkfifo mv rm rmdir setsid sh sleep sync tr wc'
+h_needed='cat chmod cut date dd grep head ln mkdir mkfifo mv rm sed setsid sh sleep sync tr wc'
 
 # h_caps_make: tries everything out in the store and writes `caps`. 1 with h_why where the store cannot be used.
 h_caps_make() {

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # shellcheck disable=SC3045,SC2120 # ulimit -c: every shell of the matrix has it
 # check.sh: a question asked by running a harmless command. It leaves no marker.
 

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all super
 # collect.sh: where the command's output ends.
 #
 # Without anything left of the command its drainers come to their end at once and say so. Where something holds a stream open, a sentinel is
@@ -109,19 +110,6 @@ h_seek() {
     case $h_found in *"@$h_token end of $1@"*) ;; *) return 1 ;; esac
     h_found=${h_found%%"@$h_token end of $1@"*}
     eval "h_size_$1=\$((h_base + \${#h_found})) h_whole_$1=yes"
-}
-
-# h_count ID: h_val is how many processes of this account carry the execution.
-h_count() {
-    h_val=0
-    h_carried "$1" || return 0
-    h_x=$h_scan
-    while :; do
-        case $h_x in
-            *"${h_nl}HARNESS_EXECUTION_ID=$1$h_nl"*) h_val=$((h_val + 1)) h_x=$h_nl${h_x#*"${h_nl}HARNESS_EXECUTION_ID=$1$h_nl"} ;;
-            *) return 0 ;;
-        esac
-    done
 }
 
 # h_skip FD BYTES: sets the file offset of a descriptor (3 or above) without reading what lies before.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # shellcheck disable=SC3067 # test -O: every shell of the matrix has it
 # contact.sh: the first exchange with a store, and the wrapper's own installation.
 
@@ -86,30 +87,4 @@ h_newest() {
         h_best=$h_n h_val=$h_y
     done
     set -f
-}
-
-# h_install FILE: the wrapper has come whole into FILE (the exec string did that, and reads it now): checked, synced, named by its SHA-256.
-h_install() {
-    h_begin_answer
-    h_caps='' h_syncm=sync h_sham=- h_epoch=-
-    h_mkdirs="$h_store/bin"
-    if ! h_store_safe || [ -L "$h_mkdirs" ] || [ ! -O "$h_mkdirs" ]; then
-        h_error "$h_why"
-    else
-        h_install_file "$1" && h_line "installed $h_sha" || h_error "$h_why"
-    fi
-    rm -f "$1"
-    h_end_answer
-}
-
-h_install_file() {
-    for h_x in openssl shasum sha256sum; do
-        ! command -v "$h_x" >/dev/null 2>&1 || h_sham=$h_x
-    done
-    h_sha "$1"
-    [ "$h_val" = - ] || [ "$h_val" = "$h_sha" ] || { h_why=sha; return 1; }
-    h_caps_fresh || h_caps_make || return 1
-    h_sync "$1" || { h_why=sync; return 1; }
-    mv "$1" "$h_store/bin/$h_sha" || { h_explain "$h_store/bin"; return 1; }
-    h_sync "$h_store/bin/$h_sha" "$h_store/bin" "$h_store" || { h_why=sync; return 1; }
 }

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all super
 # finish.sh: the records of the end.
 
 # h_status RAW: h_val is 0-255 with 128+n for signal n, h_signal its name where this shell proves that it was a signal.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # follow.sh: reads a command's output from an offset, to its end.
 
 h_follow() {

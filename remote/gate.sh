@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all super
 # gate.sh: the start marker is the gate. One hard link decides between runs and fences.
 
 # h_gate DIRECTORY TOKEN RECORD: 0 the gate is ours; 1 somebody else has it; 2 nobody of us got it, h_why says why.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # gc.sh: removes what was made under witnesses that the journal has closed.
 
 h_gc_verb() {

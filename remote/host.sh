@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all super
 # host.sh: what the host tells: clocks, processes, randomness, and whether bytes are on its disk. Without a fork where the kernel tells.
 
 # h_sync FILE... DIRECTORY...: returns 0 when all are on disk. The method was proven at the contact.
@@ -54,4 +55,13 @@ h_random() {
     done
     h_val=$h_val$h_x
     h_is hex "$h_val"
+}
+
+# h_umask_now: h_umask is the caller's; the kernel tells without a fork where it can.
+h_umask_now() {
+    h_umask=
+    while read -r h_x h_y; do
+        case $h_x in Umask:) h_umask=$h_y; break ;; PPid:) break ;; esac
+    done </proc/self/status
+    [ -n "$h_umask" ] || h_umask=$(umask)
 }

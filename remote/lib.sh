@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all front super
 # lib.sh: words that every verb uses: settings, writing without an external program, records.
 #
 # Names of functions and variables begin with h_; there are no local variables (ksh93 has none in these functions), so a function
@@ -16,6 +17,13 @@ h_init() {
     [ "$h_store" != - ] || h_store=${HOME:+$HOME/.local/state/harness-markers}
     h_lines=0 h_why=internal h_litter=
     h_id='' h_witness='' h_token='' h_q_store='' h_ids='' h_chunks=0 h_in_chunk=0
+}
+
+# h_more: reads the rest of the wrapper; nothing runs by that, as the call on its last line has no words here.
+h_more() {
+    set --
+    # shellcheck disable=SC1090 # our own text
+    [ -r "$h_store/bin/$h_sha" ] && . "$h_store/bin/$h_sha"
 }
 
 # h_use_print: chooses a *builtin* that writes its argument as it is: nothing secret may become the argv of another program.
@@ -103,5 +111,16 @@ h_explain() {
         h_why='readonly'
     else
         h_why=space
+    fi
+}
+
+# h_size FILE: h_val is its size, `-` where there is none.
+h_size() {
+    h_val=-
+    if [ -s "$1" ]; then
+        h_val=$(wc -c <"$1")
+        h_val=$((h_val))
+    elif [ -f "$1" ]; then
+        h_val=0
     fi
 }

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all front super
 # main.sh: the verbs. The call on the last line is the only thing that runs when this text is read: a text that was cut does nothing.
 
 h_main() {

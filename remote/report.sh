@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # report.sh: answers. Every line is counted; only executions that were asked for are named.
 
 h_begin_answer() {
@@ -95,15 +96,4 @@ h_report_damage() {
     # shellcheck disable=SC2046 # two numbers
     set -- "$1" $(cksum <"$h_dir/$1" 2>/dev/null)
     h_line "damaged $1 size=${3:--} cksum=${2:--}"
-}
-
-# h_size FILE: h_val is its size, `-` where there is none.
-h_size() {
-    h_val=-
-    if [ -s "$1" ]; then
-        h_val=$(wc -c <"$1")
-        h_val=$((h_val))
-    elif [ -f "$1" ]; then
-        h_val=0
-    fi
 }

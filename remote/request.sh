@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all super
 # request.sh: reads a request from stdin (README section 4). Nothing is done before its end word.
 
 # h_request: reads one whole request into variables. 1: cut, or not understood; nothing was changed.

@@ -1,23 +1,25 @@
 # shellcheck shell=sh
+#@ all front
 # run.sh: the channel's side of `run`. It reads nothing from the channel: the supervisor does, in a session of its own, and tells us over
 # a pipe what to say. We hold nothing that the command needs: when the channel goes, only we go.
 #
-# Lines on the pipe: `in TOKEN PID SLEEP DIR` (the request was read), `sync` (the gate is ours, not yet on disk), `won` (it is on disk, the
+# Lines on the pipe: `hi` (its text is whole), `in TOKEN PID SLEEP DIR` (the request was read), `sync` (the gate is ours, not yet on disk), `won` (it is on disk, the
 # command starts), `say TRAILER` (nothing runs), `end RECORD` (finish is on disk), `t` (time to look for output).
 
 h_run() {
     {
-        exec setsid sh "$h_store/bin/$h_sha" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
+        exec setsid sh "$h_store/bin/$h_sha.super" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
     } | h_front
 }
 
 # h_front: says what the supervisor told.
 h_front() {
     exec 5<&0 9>&2 2>/dev/null
-    h_front_dir='' h_begun=no h_ticks=0 h_pause=0.05
+    h_front_dir='' h_hello=no h_begun=no h_ticks=0 h_pause=0.05
     while IFS= read -r h_l <&5; do
         case $h_l in
             t) h_front_tick || return ;;
+            hi) h_hello=yes ;;
             "in "*) h_front_in "${h_l#in }" ;;
             sync) h_tick ;;
             won) h_begin started; exec 3<"$h_front_dir/out" 4<"$h_front_dir/err" ;;
@@ -72,42 +74,6 @@ h_front_tick() {
     [ ! "/proc/$h_super/fd/7" -ef "$h_front_dir/a.$h_token" ] || h_tick
 }
 
-# h_copy: what is new in both files goes to the channel; 1 when that is gone. While much moves there is no pause.
-h_copy() {
-    h_moved=0
-    h_copy_new 3 out || return 1
-    h_copy_new 4 err >&9 || return 1
-    while [ "$h_moved" -gt 1000000 ]; do
-        h_moved=0
-        h_copy_new 3 out || return 1
-        h_copy_new 4 err >&9 || return 1
-    done
-    if [ "$h_moved" -gt 0 ]; then h_pause=0.05; else h_slower; fi
-}
-
-h_slower() {
-    case $h_pause in 0.05) h_pause=0.1 ;; 0.1) h_pause=0.2 ;; 0.2) h_pause=0.5 ;; *) h_pause=1 ;; esac
-}
-
-# h_copy_new FD NAME: up to the size that the file has now, which is known before it is asked whether a sentinel may stand in it (collect.sh).
-h_copy_new() {
-    [ -s "$h_front_dir/$2" ] || return 0
-    h_size "$h_front_dir/$2"
-    [ ! -e "$h_front_dir/h.$h_token" ] || return 0
-    h_copy_to "$1" "$h_val"
-}
-
-# h_copy_to FD SIZE: the file from its offset up to SIZE, and not a byte more; h_moved grows by what went.
-h_copy_to() {
-    h_offset "$1"
-    [ "$h_pos" != - ] || return 1
-    h_x=$(($2 - h_pos))
-    [ "$h_x" -gt 0 ] || return 0
-    h_moved=$((h_moved + h_x))
-    [ "$h_x" -lt 65536 ] || dd bs=65536 count=$((h_x / 65536)) <&"$1" || return 1
-    [ $((h_x % 65536)) -eq 0 ] || dd bs=$((h_x % 65536)) count=1 <&"$1"
-}
-
 # h_front_end RECORD: everything up to the recorded sizes, then the record as the trailer.
 h_front_end() {
     h_moved=0
@@ -132,6 +98,11 @@ h_front_hang() {
 
 # h_front_alone: the pipe has ended without a verdict, so the supervisor and all that it forked before the command are gone.
 h_front_alone() {
+    if [ "$h_hello" = no ]; then
+        # its text is not whole: nothing was done, and the wrapper has to be installed
+        h_put "$h_nl@$h_nonce missing$h_nl"
+        return
+    fi
     if [ -z "$h_front_dir" ]; then
         h_trail "refused reason=internal"
         return
@@ -141,8 +112,7 @@ h_front_alone() {
         *" token=$h_token "*) ;;
         *) h_trail "refused reason=internal"; return ;;
     esac
-    h_shared=unknown h_fifom=dd
-    h_caps_read
+    h_more && h_caps_read || { h_trail "state state=unknown"; return; }
     h_id=${h_front_dir##*/}
     h_state "$h_front_dir" "$h_id"
     if [ "$h_st" = finished ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all
 # state.sh: what the markers of one execution say, and whether anything of it is alive (README section 6).
 
 # h_state DIRECTORY ID: h_st is the state, h_proof how it is known; h_r_start, h_r_ended, h_r_finish the records, h_bad the files that
@@ -109,17 +110,6 @@ h_fifo_open() {
         dd) dd if=/dev/null of="$1" oflag=nonblock conv=nocreat,notrunc ;;
         *) timeout "$h_half" sh -c ': >"$1"' sh "$1" ;;
     esac 2>/dev/null
-}
-
-# h_carried ID: whether a process of this account carries the execution in its environment. One scan an answer: it costs milliseconds.
-h_carried() {
-    if [ -z "${h_scan-}" ]; then
-        set +f
-        h_scan=$(cat /proc/[0-9]*/environ 2>/dev/null | tr '\000' '\n' | grep '^HARNESS_EXECUTION_ID=')
-        set -f
-        h_scan="$h_nl$h_scan$h_nl"
-    fi
-    case $h_scan in *"${h_nl}HARNESS_EXECUTION_ID=$1$h_nl"*) ;; *) return 1 ;; esac
 }
 
 # h_job_alive DIRECTORY: whether the command's first process, or its process group, is there; h_job is its pid. Its start time tells it

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+#@ all super
 # shellcheck disable=SC3067 # test -O: every shell of the matrix has it
 # store.sh: the marker store: is it ours, what can this host do, where is an execution.
 

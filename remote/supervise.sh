@@ -1,10 +1,12 @@
 # shellcheck shell=sh
+#@ all super
 # supervise.sh: the supervisor of one run. It reads the request, wins the gate, makes it durable, runs the command, records its end.
 # stdin: the channel. stdout: the pipe to run.sh. It has its own session, and no signal of ours or of a lost pipe stops it.
 
 h_supervise() {
     # a handler, not "ignore": what is ignored stays ignored in the command
     trap : HUP INT QUIT TERM PIPE
+    h_put "hi$h_nl"
     h_umask_now
     umask 077
     h_prepare
@@ -12,15 +14,6 @@ h_supervise() {
     h_command_run
     h_finish
     h_leave
-}
-
-# h_umask_now: h_umask is the caller's; the kernel tells without a fork where it can.
-h_umask_now() {
-    h_umask=
-    while read -r h_x h_y; do
-        case $h_x in Umask:) h_umask=$h_y; break ;; PPid:) break ;; esac
-    done </proc/self/status
-    [ -n "$h_umask" ] || h_umask=$(umask)
 }
 
 # h_say TRAILER: the verdict of a run that does not run; ends the supervisor and removes what it made.
@@ -56,8 +49,8 @@ h_prepare() {
     h_stat self
     h_super=$h_pid h_super_began=$h_began
     h_put "in $h_token $h_super $h_sleepm $h_dir$h_nl"
-    [ -z "$h_q_after" ] || h_after
-    [ ! -e "$h_dir/start" ] || h_taken
+    [ -z "$h_q_after" ] || { h_more && h_after; }
+    [ ! -e "$h_dir/start" ] || { h_more && h_taken; }
     h_try
     h_make_dir "$h_dir" || h_refuse "$h_why"
     h_make_files || h_refuse "$h_why"
@@ -96,13 +89,6 @@ h_make_files() {
     h_write "$h_d/f.$h_t" "$h_x$h_x$h_x$h_x"
 }
 
-# h_taken: somebody has the gate. Comes back if it is nobody.
-h_taken() {
-    h_state "$h_dir" "$h_id"
-    if [ "$h_st" = fenced ] && ! h_sync "$h_dir/start" "$h_dir" "$h_store/x/$h_witness"; then h_st=unknown; fi
-    [ "$h_st" = absent ] || h_say "taken state=$h_st"
-}
-
 # h_win: wins the gate, makes it durable, and takes `go`. Comes back only if the command is to run.
 h_win() {
     h_now
@@ -114,7 +100,7 @@ h_win() {
     h_rec="1 start kind=run id=$h_id store=$h_sid witness=$h_witness token=$h_token boot=$h_boot pidns=$h_ns pid=$h_super"
     h_rec="$h_rec began=$h_super_began live=fifo sync=$h_syncm verify=$h_x after=${h_y:--} timeout=${h_q_timeout:--} wall=$h_wall up=$h_up end"
     h_gate "$h_dir" "$h_token" "$h_rec"
-    case $? in 1) h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
+    case $? in 1) h_more && h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
     h_put "sync$h_nl"
     h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness" || h_close sync
     h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_close witness

@@ -1,0 +1,39 @@
+# shellcheck shell=sh
+#@ all front
+# copy.sh: from a file that grows to the channel, never further than is known to be the command's.
+
+# h_copy: what is new in both files goes to the channel; 1 when that is gone. While much moves there is no pause.
+h_copy() {
+    h_moved=0
+    h_copy_new 3 out || return 1
+    h_copy_new 4 err >&9 || return 1
+    while [ "$h_moved" -gt 1000000 ]; do
+        h_moved=0
+        h_copy_new 3 out || return 1
+        h_copy_new 4 err >&9 || return 1
+    done
+    if [ "$h_moved" -gt 0 ]; then h_pause=0.05; else h_slower; fi
+}
+
+h_slower() {
+    case $h_pause in 0.05) h_pause=0.1 ;; 0.1) h_pause=0.2 ;; 0.2) h_pause=0.5 ;; *) h_pause=1 ;; esac
+}
+
+# h_copy_new FD NAME: up to the size that the file has now, which is known before it is asked whether a sentinel may stand in it (collect.sh).
+h_copy_new() {
+    [ -s "$h_front_dir/$2" ] || return 0
+    h_size "$h_front_dir/$2"
+    [ ! -e "$h_front_dir/h.$h_token" ] || return 0
+    h_copy_to "$1" "$h_val"
+}
+
+# h_copy_to FD SIZE: the file from its offset up to SIZE, and not a byte more; h_moved grows by what went.
+h_copy_to() {
+    h_offset "$1"
+    [ "$h_pos" != - ] || return 1
+    h_x=$(($2 - h_pos))
+    [ "$h_x" -gt 0 ] || return 0
+    h_moved=$((h_moved + h_x))
+    [ "$h_x" -lt 65536 ] || dd bs=65536 count=$((h_x / 65536)) <&"$1" || return 1
+    [ $((h_x % 65536)) -eq 0 ] || dd bs=$((h_x % 65536)) count=1 <&"$1"
+}
