@@ -180,9 +180,11 @@ def _told(record: Record, report: MarkerReport, at: Moment) -> Seen:
     if record.state is not State.SETTLED and _says_less(record, report):
         return reached, False
     changed = replace(reached, evidence=report, evidence_at=at)
-    if report.state in _STARTED and not _closed_at_gate(report):
-        return replace(changed, start_seen=True), True
-    return changed, False
+    if report.state not in _STARTED or _closed_at_gate(report):
+        return changed, False
+    fenced = isinstance(record.evidence, MarkerReport) and record.evidence.state is MarkerState.FENCED
+    seen = fault(changed, "started after it was fenced") if fenced and _has_end(record) else changed
+    return replace(seen, start_seen=True), True
 
 
 def _elsewhere(record: Record, report: OtherStore, at: Moment) -> Record:
