@@ -7,11 +7,8 @@ only where the caller typed it. A file that is not there is empty; one that cann
 from __future__ import annotations
 
 import binascii
-import errno
 import hmac
-import os
 import re
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -20,9 +17,9 @@ from typing import Final
 
 import asyncssh
 
+from harness.adapters.ssh_files import ABSENT, read_regular
+
 DEFAULT_PORT: Final = 22
-_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
-_SIZE_LIMIT: Final = 64 * 1024 * 1024
 
 
 class KnownHostsUnreadable(Exception):
@@ -180,18 +177,12 @@ def _glob(pattern: str) -> re.Pattern[str]:
 def _read(path: str) -> tuple[_Line, ...]:
     """The lines of one file, parsed once for each version of the file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        data, _ = read_regular(path)
     except OSError as error:
-        if error.errno in _ABSENT:
+        if error.errno in ABSENT:
             return ()
-        raise KnownHostsUnreadable(path, error.strerror or "cannot be opened") from None
-    with os.fdopen(handle, "rb") as file:
-        seen = os.fstat(handle)
-        if os.path.samestat(seen, os.stat(os.devnull)):
-            return ()
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _SIZE_LIMIT:
-            raise KnownHostsUnreadable(path, "no regular file of a sensible size")
-        return _parse(path, file.read(_SIZE_LIMIT))
+        raise KnownHostsUnreadable(path, error.strerror or "cannot be read") from None
+    return _parse(path, data)
 
 
 @lru_cache(maxsize=8)

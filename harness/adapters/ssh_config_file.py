@@ -6,7 +6,6 @@ The rules are those of ssh_config(5): the first value of a keyword wins (identit
 
 from __future__ import annotations
 
-import errno
 import glob
 import grp
 import os
@@ -18,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.adapters.known_hosts import pattern_list_match
+from harness.adapters.ssh_files import ABSENT, read_regular
 from harness.ports import RequestError
 
 _LINE: Final = re.compile(r'\s*"?([A-Za-z0-9]+)"?(?:\s*=\s*|\s+|$)(.*)', re.DOTALL)
 _RAW: Final = frozenset({"proxycommand", "knownhostscommand", "remotecommand", "localcommand"})
 _ADD_UP: Final = frozenset({"identityfile", "certificatefile"})
 _INCLUDE_DEPTH: Final = 16
-_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +123,13 @@ class _Reader:
                 )
 
     def _match(self, words: Sequence[str], place: str) -> bool:
-        pending = [part for word in words for part in (word.split("=", 1) if "=" in word else [word])]
+        pending = list(words)
         matches = True
         while pending:
-            criterion = pending.pop(0).lower()
+            criterion, separator, value = pending.pop(0).partition("=")
+            pending[:0] = [value] if separator else []
             wanted = not criterion.startswith("!")
-            criterion = criterion.removeprefix("!")
+            criterion = criterion.removeprefix("!").lower()
             if criterion in {"canonical", "final"}:
                 self.wants_final |= criterion == "final"
                 holds = self._final
@@ -138,7 +138,9 @@ class _Reader:
             elif not pending:
                 raise RequestError(f"{place}: Match {criterion} names nothing; nothing was sent")
             else:
-                holds = self._holds(criterion, pending.pop(0), place) if matches else False
+                patterns = pending.pop(0)
+                # As ssh: what a block cannot match any more is not looked at.
+                holds = matches and self._holds(criterion, patterns, place)
             matches = matches and holds is wanted
         return matches
 
@@ -165,20 +167,16 @@ class _Reader:
 
 def _lines(source: Source) -> list[str]:
     try:
-        handle = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        data, seen = read_regular(source.path)
     except OSError as error:
-        if error.errno in _ABSENT and not source.required:
+        if error.errno in ABSENT and not source.required:
             return []
         raise RequestError(f"{source.path}: {error.strerror}; nothing was sent") from None
-    with os.fdopen(handle, "rb") as file:
-        seen = os.fstat(handle)
-        if not stat.S_ISREG(seen.st_mode):
-            raise RequestError(f"{source.path} is no regular file; nothing was sent")
-        if source.private and not _ours_alone(seen):
-            raise RequestError(
-                f"{source.path} can be written by others; nothing was sent", f"chmod go-w {source.path}"
-            )
-        return file.read().decode("utf-8", "surrogateescape").split("\n")
+    if source.private and not _ours_alone(seen):
+        raise RequestError(
+            f"{source.path} can be written by others; nothing was sent", f"chmod go-w {source.path}"
+        )
+    return data.decode("utf-8", "surrogateescape").split("\n")
 
 
 def _ours_alone(seen: os.stat_result) -> bool:

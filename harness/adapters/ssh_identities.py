@@ -14,10 +14,13 @@ from typing import Final
 
 import asyncssh
 
+from harness.adapters.ssh_files import ABSENT, read_regular
 from harness.adapters.ssh_settings import IDENTITIES, Settings
 
-_SIZE_LIMIT: Final = 1024 * 1024
 _HELD_BACK: Final = frozenset({"identity-permissions", "identity-passphrase"})
+
+
+Certificates = list[asyncssh.SSHCertificate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +59,13 @@ async def gather(settings: Settings) -> Identities:
     chosen = settings.identity_file is not IDENTITIES and settings.identity_file != IDENTITIES
     certificates = _certificates(settings.certificate_file, found)
     for path in settings.identity_file:
-        _read(path, chosen, found, wanted)
-    await _ask_agent(settings, found, wanted)
-    if certificates:
-        found.keys = list(asyncssh.load_keypairs(found.keys, certlist=certificates))
+        _read(path, chosen, certificates, found, wanted)
+    await _ask_agent(settings, certificates, found, wanted)
     return found
 
 
-def _certificates(paths: Sequence[str], found: Identities) -> list[asyncssh.SSHCertificate]:
-    read = []
+def _certificates(paths: Sequence[str], found: Identities) -> Certificates:
+    read: Certificates = []
     for path in paths:
         try:
             read.append(asyncssh.read_certificate(path))
@@ -75,22 +76,18 @@ def _certificates(paths: Sequence[str], found: Identities) -> list[asyncssh.SSHC
     return read
 
 
-def _read(path: str, chosen: bool, found: Identities, wanted: set[bytes]) -> None:
+def _read(path: str, chosen: bool, certificates: Certificates, found: Identities, wanted: set[bytes]) -> None:
     """Adds the key in `path` to `found.keys`, and its public half to `wanted`; else a note."""
     path = os.path.expanduser(path)
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        if chosen:
-            found.notes.append(Note("identity-missing", f"identity file {path} does not exist"))
-        _remember_public(path, wanted)  # the private half may live in the agent alone
-        return
+        data, seen = read_regular(path)
     except OSError as error:
-        found.notes.append(Note("identity-unreadable", f"identity file {path}: {error.strerror}"))
+        _remember_public(path, wanted)  # the private half may live in the agent alone
+        if error.errno not in ABSENT:
+            found.notes.append(Note("identity-unreadable", f"identity file {path}: {error.strerror}"))
+        elif chosen:
+            found.notes.append(Note("identity-missing", f"identity file {path} does not exist"))
         return
-    with os.fdopen(handle, "rb") as file:
-        seen = os.fstat(handle)
-        data = file.read(_SIZE_LIMIT) if stat.S_ISREG(seen.st_mode) else b""
     if b"PRIVATE KEY" not in data:
         _remember_public_text(data, wanted)
     elif seen.st_uid == os.getuid() and seen.st_mode & 0o077:
@@ -98,13 +95,13 @@ def _read(path: str, chosen: bool, found: Identities, wanted: set[bytes]) -> Non
         text = f"identity file {path} can be read by others (mode {mode:04o}) and is not used; next: chmod 600 {path}"
         found.notes.append(Note("identity-permissions", text))
     else:
-        _load(path, data, found, wanted)
+        _load(path, data, certificates, found, wanted)
 
 
-def _load(path: str, data: bytes, found: Identities, wanted: set[bytes]) -> None:
+def _load(path: str, data: bytes, certificates: Certificates, found: Identities, wanted: set[bytes]) -> None:
     try:
-        # The path, not the bytes: a certificate beside the key is found by its name.
-        pairs = asyncssh.load_keypairs(path)
+        # The path, not the bytes: a certificate beside the key is found by its name. With a certificate the plain key is a second pair.
+        pairs = asyncssh.load_keypairs(path, certlist=certificates)
     except asyncssh.KeyImportError as error:
         _remember_public(path, wanted)
         found.notes.append(_why_unusable(path, data, error))
@@ -124,10 +121,10 @@ def _why_unusable(path: str, data: bytes, error: asyncssh.KeyImportError) -> Not
 
 def _remember_public(path: str, wanted: set[bytes]) -> None:
     try:
-        with open(f"{path}.pub", "rb") as file:
-            _remember_public_text(file.read(_SIZE_LIMIT), wanted)
+        data, _ = read_regular(f"{path}.pub")
     except OSError:
         return
+    _remember_public_text(data, wanted)
 
 
 def _remember_public_text(data: bytes, wanted: set[bytes]) -> None:
@@ -137,17 +134,25 @@ def _remember_public_text(data: bytes, wanted: set[bytes]) -> None:
         return
 
 
-async def _ask_agent(settings: Settings, found: Identities, wanted: set[bytes]) -> None:
+async def _ask_agent(
+    settings: Settings, certificates: Certificates, found: Identities, wanted: set[bytes]
+) -> None:
     path = agent_path(settings.identity_agent, os.environ)
     if path is None:
         return
     try:
         found.agent = await asyncssh.connect_agent(path)
-        offered: Sequence[asyncssh.SSHKeyPair] = await found.agent.get_keys()
+        offered = list(await found.agent.get_keys())
+        certified = (
+            asyncssh.load_keypairs(await found.agent.get_keys(), certlist=certificates)
+            if certificates
+            else ()
+        )
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "no answer that can be read"
         found.notes.append(Note("agent-unreachable", f"ssh-agent at {path}: {what}"))
         return
+    offered[:0] = [pair for pair in certified if pair.has_cert]
     mine = [pair for pair in offered if pair.key_public_data in wanted]
     others = (
         [] if settings.identities_only else [pair for pair in offered if pair.key_public_data not in wanted]

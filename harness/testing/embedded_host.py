@@ -15,15 +15,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Literal, Self
 
 import asyncssh
-from asyncssh.constants import EXTENDED_DATA_STDERR
+from asyncssh.constants import EXTENDED_DATA_STDERR, OPEN_CONNECT_FAILED
 
 from harness.core.action import Hop, SshTarget
 
 _ACCOUNT: Final = "ops"
 _SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Hold:
+    """A point at which the host waits: `reached` tells that it does, `go_on` lets it and all later ones pass."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self._gate = asyncio.Event()
+
+    def go_on(self) -> None:
+        """Lets everything pass from now on."""
+        self._gate.set()
+
+    async def wait(self) -> None:
+        """Called by the host at the point."""
+        self.reached.set()
+        await self._gate.wait()
 
 
 @dataclass(slots=True)
@@ -37,7 +54,8 @@ class Faults:
     )
     no_status: bool = False
     reject_auth: bool = False
-    delay_auth: float = 0.0
+    hold_auth: Hold | None = None  # before a login is answered
+    hold_channels: Hold | None = None  # before a channel is opened
     max_sessions: int | None = None  # on one connection, as sshd's MaxSessions
 
     def spend(self, name: str) -> bool:
@@ -54,8 +72,10 @@ class Counts:
 
     connections: int = 0
     logins: int = 0
+    offered_certificates: int = 0
     commands: list[str] = field(default_factory=list)
     refused_channels: int = 0
+    most_cold: int = 0  # connections at one time that have not logged in yet
     most_sessions: int = 0  # at one time on one connection
 
 
@@ -85,10 +105,12 @@ class EmbeddedHost:
         self.port = 0
         self._host_key = asyncssh.generate_private_key("ssh-ed25519")
         self._user_key = asyncssh.generate_private_key("ssh-ed25519")
+        self._certificate: asyncssh.SSHCertificate | None = None
         self._acceptor: asyncssh.SSHAcceptor | None = None
         self._servers: set[_Server] = set()
 
     async def __aenter__(self) -> Self:
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(self.identity_file, self._user_key.export_private_key())
         await self._listen()
@@ -159,9 +181,18 @@ class EmbeddedHost:
         for server in list(self._servers):
             server.drop()
 
-    async def change_host_key(self) -> None:
+    async def change_host_key(self, algorithm: str = "ssh-ed25519") -> None:
         """New connections see another key; the port stays."""
-        self._host_key = asyncssh.generate_private_key("ssh-ed25519")
+        self._host_key = asyncssh.generate_private_key(algorithm)
+        self._certificate = None
+        await self._stop()
+        await self._listen()
+
+    async def certify_host_key(self, authority: asyncssh.SSHKey, principal: str) -> None:
+        """New connections also see a certificate of the present key."""
+        self._certificate = authority.generate_host_certificate(
+            self._host_key, "embedded", principals=[principal]
+        )
         await self._stop()
         await self._listen()
 
@@ -177,7 +208,9 @@ class EmbeddedHost:
             "127.0.0.1",
             self.port,
             server_factory=lambda: _Server(self),
-            server_host_keys=[self._host_key],
+            server_host_keys=[
+                self._host_key if self._certificate is None else (self._host_key, self._certificate)
+            ],
             encoding=None,
             config=None,
             agent_forwarding=False,
@@ -200,6 +233,7 @@ class EmbeddedHost:
         """A connection was made."""
         self._servers.add(server)
         self.counts.connections += 1
+        self.counts.most_cold = max(self.counts.most_cold, sum(other.cold for other in self._servers))
 
     def left(self, server: _Server) -> None:
         """A connection is gone."""
@@ -212,6 +246,7 @@ class _Server(asyncssh.SSHServer):
     def __init__(self, host: EmbeddedHost) -> None:
         self.host = host
         self.sessions = 0
+        self.cold = True
         self._connection: asyncssh.SSHServerConnection | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
@@ -231,7 +266,8 @@ class _Server(asyncssh.SSHServer):
             await self._connection.wait_closed()
 
     async def begin_auth(self, username: str) -> bool:
-        await asyncio.sleep(self.host.faults.delay_auth)
+        if self.host.faults.hold_auth is not None:
+            await self.host.faults.hold_auth.wait()
         return True
 
     def public_key_auth_supported(self) -> bool:
@@ -241,10 +277,26 @@ class _Server(asyncssh.SSHServer):
         mine = key.public_data == self.host.user_key.public_data
         return mine and username == self.host.account and not self.host.faults.reject_auth
 
+    def validate_ca_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        self.host.counts.offered_certificates += 1
+        return False
+
     def auth_completed(self) -> None:
+        self.cold = False
         self.host.counts.logins += 1
 
-    def session_requested(self) -> asyncssh.SSHServerSession[bytes] | bool:
+    def session_requested(self) -> Any:
+        hold = self.host.faults.hold_channels
+        return self._session() if hold is None else self._session_later(hold)
+
+    async def _session_later(self, hold: Hold) -> asyncssh.SSHServerSession[bytes]:
+        await hold.wait()
+        session = self._session()
+        if session is False:
+            raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, "Session refused")
+        return session
+
+    def _session(self) -> asyncssh.SSHServerSession[bytes] | Literal[False]:
         faults, counts = self.host.faults, self.host.counts
         full = faults.max_sessions is not None and self.sessions >= faults.max_sessions
         if full or faults.spend("refuse_channels"):

@@ -9,9 +9,9 @@ import pytest
 
 pytest.register_assert_rewrite("harness.testing.conformance.exec_suite")
 
-from harness.adapters.asyncssh_exec import AsyncsshExec
-from harness.testing.embedded_host import EmbeddedHost
-from harness.testing.fault_proxy import FaultProxy
+from harness.adapters.asyncssh_exec import AsyncsshExec  # noqa: E402
+from harness.testing.embedded_host import EmbeddedHost  # noqa: E402
+from harness.testing.fault_proxy import FaultProxy  # noqa: E402
 
 
 @pytest.fixture
