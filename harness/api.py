@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from harness.accepting import Admission, Wish, admit
 from harness.compose import Composition, compose
@@ -29,11 +29,13 @@ from harness.core.events import (
     RunClosed,
     RunOpened,
 )
+from harness.core.fingerprint import action_digest
 from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_review_id
 from harness.core.moment import Moment
 from harness.core.reports import MarkerReport, MarkerState
 from harness.core.state import Record, State
-from harness.foreign import follow_unknown
+from harness.foreign import HostSilent, follow_unknown
+from harness.marked import CancelAsk
 from harness.perform import Job, Performer, World
 from harness.ports import HarnessError, Owned, Query, RequestError, Stream
 from harness.result import Result, from_driven, from_marker, from_record
@@ -171,6 +173,10 @@ class Harness:
             raise RequestError("a host is named twice; nothing was sent")
         return [SshAction(target, command) for target in targets]
 
+    def digest(self, action: SshAction) -> str:
+        """The digest of everything that reaches the wire or chooses where it goes."""
+        return action_digest(action, self._world.spool.digest)
+
     def _target(self, host: str, options: RunOptions) -> SshTarget:
         target = self._parts.resolve(host, options.ssh)
         store = options.store if options.store is not None else target.store
@@ -302,6 +308,18 @@ class Harness:
             for observed in await Performer(self._world).cancel(job, only_if_not_started):
                 await self._append(self._world.event(observed, execution, job.owned))
         return await self._look(execution)
+
+    async def cancel_host(
+        self, host: str, execution: ExecutionId, options: RunOptions | None = None, *, only_if_not_started: bool = False
+    ) -> Result:
+        """The same without any journal of it (P12). Raises HostSilent where the host does not answer."""
+        target = self._target(host, options if options is not None else RunOptions())
+        mode: Literal["stop", "fence"] = "fence" if only_if_not_started else "stop"
+        ask = CancelAsk(execution, None, self._world.token(), mode)
+        report = (await self._world.marked.cancel(target, ask)).report
+        if not isinstance(report, MarkerReport):
+            raise HostSilent(execution, report)
+        return from_marker(report)
 
     async def recover(self, executions: Sequence[ExecutionId] = ()) -> list[Result]:
         """Asks the hosts about all unresolved executions (or these), once, and settles what the evidence settles. Waits for nothing."""

@@ -135,7 +135,7 @@ class Performer:
         except (SpoolError, CredentialError) as error:
             return await self._cannot_send(job, error)
         report = await self._delivered(job, action, secrets)
-        if isinstance(report, Lost):
+        if isinstance(report, Lost) and action.command.marked:
             self._world.news(job.execution, "lost", report.text)
         match report:
             case Stop():

@@ -1,0 +1,38 @@
+"""Errors for a person: what is said of them, and which exit status they end with."""
+
+from __future__ import annotations
+
+import click
+
+from harness.faces.cli import say
+from harness.faces.cli.exit_codes import REFUSED, UNKNOWN
+from harness.ports import HarnessError
+
+
+class Senseless(click.UsageError):
+    """Options that make no sense together, or a command line that can be put right: `next_step` is the line to type instead."""
+
+    def __init__(self, message: str, next_step: str = "", ctx: click.Context | None = None) -> None:
+        super().__init__(message, ctx)
+        self.next_step = next_step
+
+
+class MayHaveRun(HarnessError):
+    """Something went wrong after an action may have left; its outcome is open."""
+
+
+def _open(problem: HarnessError) -> bool:
+    from harness.foreign import HostSilent
+    from harness.result import OutcomeUnknown
+
+    return isinstance(problem, MayHaveRun | HostSilent | OutcomeUnknown)
+
+
+def code_of(problem: HarnessError) -> int:
+    """120 where an outcome stays open, else 122: nothing was sent."""
+    return UNKNOWN if _open(problem) else REFUSED
+
+
+def sent_of(problem: HarnessError) -> str:
+    """What the error's line says about sending."""
+    return say.MAY_HAVE_RUN if _open(problem) else say.NOTHING_SENT

@@ -1,0 +1,22 @@
+"""`--json`: one object per execution, one per line, on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+from harness.result import Result, to_json
+
+
+def write(results: Sequence[Result]) -> None:
+    """Writes the objects whole and at once. Raises OSError where stdout is closed."""
+    lines = [json.dumps(to_json(result), ensure_ascii=True, separators=(", ", ": ")) for result in results]
+    put("".join(line + "\n" for line in lines))
+
+
+def put(text: str) -> None:
+    """Writes text to stdout. Raises OSError."""
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(1, data) :]

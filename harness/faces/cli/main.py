@@ -1,0 +1,118 @@
+"""The command line's entry: one table of commands, each imported only when it is called, and one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from harness.faces.cli import say
+from harness.faces.cli.exit_codes import INTERNAL, REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: its group in the help, its name, the module whose `command` it is, and its line in the help."""
+
+    group: str
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS: Final = (
+    Entry("Act", "run", "run", "Run a command on hosts, at most once."),
+    Entry("Look", "list", "listing", "List the newest executions."),
+    Entry("Look", "show", "show", "Show one execution: evidence, outcome, timeline."),
+    Entry("Look", "output", "output", "Print the output of an execution."),
+    Entry("Come back", "attach", "attach", "Follow an execution to its end."),
+    Entry("Come back", "cancel", "cancel", "Stop an execution, or keep it from starting."),
+    Entry("Come back", "recover", "recover", "Ask the hosts about everything that is open."),
+    Entry("Decide", "resolve", "resolve", "Answer what only a person can know."),
+    Entry("Set up", "audit", "audit", "Verify the journal, or take responsibility for it."),
+    Entry("Set up", "demo", "demo", "See a link cut in the middle of a command."),
+)
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by the table, and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [entry.name for entry in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for entry in COMMANDS:
+            if entry.name == cmd_name:
+                module = importlib.import_module(f"harness.faces.cli.{entry.module}")
+                command: click.Command = module.command
+                return command
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for group in dict.fromkeys(entry.group for entry in COMMANDS):
+            with formatter.section(group):
+                formatter.write_dl([(e.name, e.help) for e in COMMANDS if e.group == group])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Start with: harness demo. Globs, pipes and && need quotes: harness run HOST -- 'a | b'",
+)
+@click.option("--config", metavar="FILE", help="One more harness.toml, read last.")
+@click.version_option(package_name="ssh-harness", prog_name="harness")
+@click.pass_context
+def cli(ctx: click.Context, config: str | None) -> None:
+    """Run remote commands that must not run twice.
+
+    Every action gets an execution ID and durable records on both sides. A lost link is a pause; what cannot be known is said to be unknown.
+    """
+    ctx.obj = config
+
+
+def main() -> int:
+    """The program. Returns the exit status; never raises."""
+    try:
+        returned: Any = cli.main(prog_name="harness", standalone_mode=False)
+    except click.UsageError as problem:
+        return _usage(problem)
+    except click.ClickException as problem:
+        say.error(problem.format_message())
+        return REFUSED
+    except (click.Abort, KeyboardInterrupt):
+        say.error("interrupted")
+        return REFUSED
+    except Exception as problem:  # noqa: BLE001 - the last place: everything that is left gets its exit code here
+        return _explained(problem)
+    return returned if isinstance(returned, int) else 0
+
+
+def _usage(problem: click.UsageError) -> int:
+    """A usage error in the one shape; click's own exit status 2 could be a command's."""
+    if isinstance(problem, NoArgsIsHelpError):
+        say.plain(problem.format_message())
+        return REFUSED
+    where = problem.ctx.command_path if problem.ctx is not None else "harness"
+    what = problem.format_message().removesuffix(".")
+    say.error(what[:1].lower() + what[1:], getattr(problem, "next_step", "") or f"{where} --help")
+    return REFUSED
+
+
+def _explained(problem: Exception) -> int:
+    from harness.ports import HarnessError
+
+    if not isinstance(problem, HarnessError):
+        say.defect(problem)
+        return INTERNAL
+    from harness.faces.cli.errors import code_of, sent_of
+
+    say.error(problem.what, problem.hint, sent_of(problem))
+    return code_of(problem)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

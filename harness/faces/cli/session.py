@@ -1,0 +1,63 @@
+"""One call of the program: the harness opened with what the command line and the environment name, in an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from harness.api import Harness
+from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
+from harness.faces.cli.errors import Senseless
+from harness.tap import Listener
+
+Work = Callable[[Harness], Awaitable[int]]
+
+
+def config_file() -> Path | None:
+    """The file that `--config` names."""
+    given = click.get_current_context().find_root().obj
+    return None if given is None else Path(given)
+
+
+async def opened(work: Work, listener: Listener | None = None, config: Path | None = None) -> int:
+    """`work` with an open harness."""
+    async with await Harness.open(config=config, listener=listener) as harness:
+        return await work(harness)
+
+
+def call(work: Work) -> int:
+    """Runs `work` to its end. An interrupt is Python's own: nothing that `work` does on a host has to be told."""
+    return asyncio.run(opened(work, config=config_file()))
+
+
+def interruptible() -> None:
+    """Ctrl-C raises KeyboardInterrupt at once, also while a file is being read; asyncio's own handler would wait for the loop."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def full_id(text: str) -> ExecutionId:
+    """A whole execution ID. Raises Senseless for everything else."""
+    parsed = parse_execution_id(text)
+    if isinstance(parsed, NotAnId):
+        raise Senseless(f"{text!r} is no whole execution ID: {parsed.why}", "harness list")
+    return parsed
+
+
+def check_id(text: str) -> str:
+    """An ID, or the last 4 or more characters of one. Raises Senseless: a number is never taken for one."""
+    if not isinstance(parse_execution_id(text), NotAnId):
+        return text
+    if not text.isascii() or not text.isalnum() or len(text) < 4 or text != text.upper():
+        raise Senseless(
+            f"{text!r} is no execution ID and not the last 4 or more characters of one", "harness list"
+        )
+    if text.isdecimal():
+        raise Senseless(
+            f"{text!r} is a number, and an execution ID is none: give more of its last characters",
+            "harness list",
+        )
+    return text

@@ -1,0 +1,53 @@
+"""This process's stdin: whether it holds data that nobody claimed, and reading it for `--stdin`."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import select
+import stat
+import termios
+from collections.abc import Callable
+from typing import Final
+
+from harness.faces.cli.errors import Senseless
+
+_PIECE: Final = 256 * 1024
+
+
+def unclaimed(fd: int = 0) -> str | None:
+    """What stands ready on stdin: `a file` or `a pipe with bytes waiting`; None for nothing, a terminal, or a closed one. Never waits."""
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode):
+            return "a file" if status.st_size > os.lseek(fd, 0, os.SEEK_CUR) else None
+        if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
+            return "a pipe with bytes waiting" if _waiting(fd) > 0 else None
+    except OSError:
+        return None
+    return None
+
+
+def _waiting(fd: int) -> int:
+    """Bytes that a read would give now; a pipe that was closed at the other end has none."""
+    ready, _, _ = select.select([fd], [], [], 0)
+    if not ready:
+        return 0
+    size = array.array("i", [0])
+    fcntl.ioctl(fd, termios.FIONREAD, size)
+    return size[0]
+
+
+def reader(source: str) -> Callable[[], bytes]:
+    """The pieces of a file, or of stdin for `-`; b"" at the end. Raises Senseless for a file that cannot be read."""
+    if source == "-":
+        if os.isatty(0):
+            raise Senseless("--stdin - is a terminal here: give a file or a pipe")
+        return lambda: os.read(0, _PIECE)
+    try:
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        os.read(fd, 0)
+    except OSError as error:
+        raise Senseless(f"--stdin {source}: {error.strerror}") from None
+    return lambda: os.read(fd, _PIECE)

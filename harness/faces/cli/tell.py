@@ -1,0 +1,185 @@
+"""Outcomes in plain words, with the safe next step. Says nothing when nothing unusual happened."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from harness.core.events import Outcome, StreamResult
+from harness.core.reports import MarkerState
+from harness.core.state import State
+from harness.faces.cli import say
+from harness.faces.cli.exit_codes import signal_number
+from harness.result import Result
+
+_NOT_BLINDLY: Final = "do not run it again blindly"
+
+
+def explain(result: Result, host: str, fetched: bool = True) -> None:
+    """Says on stderr what is unusual about `result`. `fetched`: its outputs were asked for."""
+    match result.outcome:
+        case None:
+            going_on(result, host)
+        case Outcome.UNKNOWN:
+            unknown(result, host)
+        case Outcome.NOT_STARTED:
+            _not_started(result, host)
+        case Outcome.DENIED:
+            say.error(f"{host}: denied: {result.reason}", f"harness show {result.execution_id}")
+        case Outcome.SUCCEEDED | Outcome.FAILED:
+            _ended(result, host)
+            if fetched:
+                _outputs(result, host)
+        case _ as never:
+            assert_never(never)
+
+
+def going_on(result: Result, host: str) -> None:
+    """It runs, or waits, and we are not there any more."""
+    execution = result.execution_id
+    if result.state is State.RUNNING:
+        say.line(f"{host}: {execution} still runs there; next: harness attach {execution}")
+    elif result.state is State.AWAITING_APPROVAL:
+        say.error(f"{host}: {execution} waits for an approval", f"harness show {execution}")
+    elif result.record is not None and result.record.attempts:
+        say.error(
+            f"{host}: {execution} was sent and is driven by another process",
+            f"harness attach {execution}",
+            say.MAY_HAVE_RUN,
+        )
+    else:
+        say.error(f"{host}: {execution} is accepted", f"harness attach {execution}")
+
+
+def unknown(result: Result, host: str) -> None:
+    """Nobody knows: what is known, that it must not simply be repeated, and what to do instead."""
+    execution = result.execution_id
+    if result.state is State.SETTLED:
+        say.line(f"{host}: the outcome of {execution} stays unknown ({_why(result)}); it may have run")
+        return
+    if result.state is State.IN_REVIEW:
+        question = result.question or "What happened?"
+        say.line(
+            f"{host}: the outcome of {execution} is not known ({_why(result)}); it may have run: {_NOT_BLINDLY}; {question} "
+            f"next: look at the host, then harness resolve {execution} --as {'|'.join(result.answers)} --why TEXT"
+        )
+        return
+    say.line(
+        f"{host}: the outcome of {execution} is not known yet ({_why(result)}); it may have run, or be running: {_NOT_BLINDLY}; "
+        f"next: harness recover {execution}"
+    )
+
+
+def _why(result: Result) -> str:
+    return result.reason.rstrip(".") or "no evidence"
+
+
+def _not_started(result: Result, host: str) -> None:
+    record = result.record
+    sent = bool(record and record.attempts)
+    settled = record.settled if record else None
+    evidence = settled.evidence if settled is not None and settled.evidence else result.reason
+    proof = "it did not run, and cannot any more" if sent else say.NOTHING_SENT
+    say.line(
+        f"{host}: {result.reason}: {evidence}; {proof}"
+        if evidence != result.reason
+        else f"{host}: {evidence}; {proof}"
+    )
+
+
+def _ended(result: Result, host: str) -> None:
+    """What the exit status alone does not tell."""
+    if result.reason == "timeout":
+        say.line(f"{host}: its time limit was reached; it was stopped")
+    elif result.reason == "cancel":
+        say.line(f"{host}: it was stopped on request")
+    elif result.reason == "already-there":
+        say.line(f"{host}: the effect is there already; the command was not run")
+    elif result.reason == "check":
+        evidence = (
+            result.record.settled.evidence if result.record and result.record.settled else "unless decided"
+        )
+        say.line(f"{host}: {evidence}")
+    if result.signal is not None and signal_number(result.signal) is not None:
+        say.line(f"{host}: killed by SIG{result.signal.removeprefix('SIG')}")
+    if result.verify_status not in (None, 0):
+        say.line(f"{host}: verify does not agree: exit status {result.verify_status}")
+
+
+def _outputs(result: Result, host: str) -> None:
+    """Where the copy of the outputs is not all that the command wrote."""
+    record = result.record
+    if (
+        record is None
+        or not record.accepted.marked
+        or not record.attempts
+        or result.reason in ("resolved", "check", "already-there")
+    ):
+        return
+    if record.spooled is None:
+        say.line(
+            f"{host}: its output is not here completely; the exit status is sure; next: harness output {result.execution_id}"
+        )
+    elif record.spooled.matches is False:
+        say.line(f"{host}: the output here is not what the host has kept; the exit status is sure")
+    for name, stream in (("stdout", result.stdout), ("stderr", result.stderr)):
+        _cut_short(name, stream, host)
+
+
+def _cut_short(name: str, stream: StreamResult, host: str) -> None:
+    if stream.complete is False:
+        say.line(f"{host}: the host had no room for all of {name}: {stream.size} bytes were kept")
+
+
+def explain_there(result: Result, host: str) -> None:
+    """The same for what a host alone said, without a journal."""
+    execution, again = result.execution_id, f"harness attach --host {host} {result.execution_id}"
+    match result.outcome:
+        case None:
+            say.line(f"{host}: {execution} still runs there; next: {again}")
+        case Outcome.UNKNOWN:
+            absent = result.marker is not None and result.marker.state is MarkerState.ABSENT
+            what = "this store has no marker of it" if absent else f"the host says {result.reason}"
+            say.line(
+                f"{host}: nothing is known of {execution} ({what}); that is no proof that it did not run; "
+                "next: ask where the journal is: harness recover"
+            )
+        case _:
+            explain(result, host)
+
+
+def left_there(execution: str, host: str, why: str) -> None:
+    """We stopped to watch what a host runs for somebody else."""
+    say.line(f"{why}: left; {execution} on {host} was not touched")
+
+
+def stopped_reading(why: str) -> None:
+    """The reader of `output` went."""
+    if not why.endswith("Broken pipe"):
+        say.line(why)
+
+
+def host_of(result: Result) -> str:
+    """The host as the caller named it."""
+    target = result.record.accepted.target if result.record is not None else None
+    return target.name if target is not None else "-"
+
+
+def outcome_word(result: Result) -> str:
+    """The outcome in a word; `-` while it goes on."""
+    return "-" if result.outcome is None else result.outcome.value
+
+
+def summary(result: Result) -> str:
+    """A settled execution in one phrase: `failed, exit status 7`."""
+    status = f", exit status {result.raw_status}" if result.raw_status is not None else ""
+    killed = f", killed by SIG{result.signal.removeprefix('SIG')}" if result.signal is not None else ""
+    why = f" ({result.reason})" if result.reason not in ("exit", "") else ""
+    return f"{outcome_word(result)}{status}{killed}{why}"
+
+
+def ago(seconds: float) -> str:
+    """An age in its largest unit: 5s, 3m, 2h, 4d."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
