@@ -154,7 +154,7 @@ def test_a_start_that_is_not_ours_is_doubt(state: MarkerState, start: object) ->
 @pytest.mark.parametrize(
     "changes", [{"token": STRANGER}, {"execution": OTHER_ACT}, {"store": "b" * 32}, {"number": 2}]
 )
-def test_a_finish_that_is_not_ours_is_doubt(changes: dict[str, object]) -> None:
+def test_a_finish_that_is_not_ours_is_doubt(changes: dict[str, Any]) -> None:
     """H10: a finish that was copied from another directory, or that another dispatch wrote."""
     report = probe(MarkerState.FINISHED, finish=finish_record(0, **changes))
     assert row(record(accepted(), *STARTED, report)) is Evidence.DOUBT
