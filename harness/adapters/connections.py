@@ -107,6 +107,7 @@ class Link:
         self.leases: WeakSet[Lease] = WeakSet()
         self.slots = Slots(limits.channels)
         self.task = dialling
+        self.abandoned = False
         self._waiting = 0
 
     @property
@@ -119,6 +120,11 @@ class Link:
         ):
             return None
         return done if done.watch.lost is None else None
+
+    @property
+    def usable(self) -> bool:
+        """Live, or on the way to it."""
+        return self.live is not None or not (self.task.done() or self.abandoned)
 
     @property
     def load(self) -> int:
@@ -145,6 +151,7 @@ class Link:
         finally:
             self._waiting -= 1
             if not self._waiting and not self.task.done():
+                self.abandoned = True
                 self.task.cancel()
 
 
@@ -203,7 +210,7 @@ class _Lane:
 
     def pick(self, limits: Limits) -> Link | None:
         """The link to use or to wait for; None: dial another one."""
-        usable = [link for link in self.links if link.live is not None or not link.task.done()]
+        usable = [link for link in self.links if link.usable]
         free = [link for link in usable if link.load < link.slots.bound]
         proven = any(link.live is not None for link in usable)
         if free and (proven or len(usable) == 1):

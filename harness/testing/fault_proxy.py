@@ -56,11 +56,15 @@ class Link:
     """One connection through the proxy. `passed` are its chunks in order."""
 
     def __init__(
-        self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, armed: Armed | None
+        self,
+        client: asyncio.StreamWriter,
+        server: asyncio.StreamWriter,
+        armed: Armed | None,
+        struck: asyncio.Event,
     ) -> None:
         self.passed: list[Passed] = []
         self.armed = armed
-        self.struck = asyncio.Event()
+        self._struck = struck
         self._writers = {Direction.TO_CLIENT: client, Direction.TO_SERVER: server}
         self._totals = dict.fromkeys(Direction, 0)
         self._moving = asyncio.Event()
@@ -74,7 +78,7 @@ class Link:
 
     def cut(self, how: Cut) -> None:
         """Ends the link now."""
-        self.struck.set()
+        self._struck.set()
         match how:
             case Cut.FREEZE:
                 self._moving.clear()
@@ -133,6 +137,9 @@ class FaultProxy:
     port: int = 0
     links: list[Link] = field(default_factory=list)
     refusing: bool = False  # closes what comes at once, before a byte
+    struck: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # a link was cut; clear it to wait for the next
     _armed: list[Armed] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _server: asyncio.Server | None = None
@@ -196,7 +203,7 @@ class FaultProxy:
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target_port)
-        link = Link(writer, far_writer, self._armed.pop(0) if self._armed else None)
+        link = Link(writer, far_writer, self._armed.pop(0) if self._armed else None, self.struck)
         self.links.append(link)
         try:
             async with asyncio.TaskGroup() as pumps:
