@@ -19,6 +19,7 @@ from harness.compose import Composition, compose
 from harness.core.action import Content, SshAction, SshCommand, SshTarget
 from harness.core.contract import ReplayClass
 from harness.core.events import (
+    Actor,
     CancelRequested,
     Event,
     Outcome,
@@ -30,7 +31,7 @@ from harness.core.events import (
     RunOpened,
 )
 from harness.core.fingerprint import action_digest
-from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_review_id
+from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, RunId, new_review_id
 from harness.core.moment import Moment
 from harness.core.reports import MarkerReport, MarkerState
 from harness.core.state import Record, State
@@ -402,6 +403,15 @@ class Harness:
             await self._append(self._world.event(body, execution, job.owned))
             await self._look(execution)
         return from_record(await self._known(execution)), await self._world.journal.events(execution)
+
+    def action(self, record: Record) -> SshAction:
+        """The resolved action with its full command, from the spool. Raises SpoolError once it is purged."""
+        return Performer(self._world).action(self._job(record.execution, record))
+
+    async def actor(self, run: RunId) -> Actor | None:
+        """Who called in that run; None where it is not recorded here."""
+        bodies = [event.body for event in await self._world.journal.run_events(run)]
+        return next((body.actor for body in bodies if isinstance(body, RunOpened)), None)
 
     async def find(self, text: str) -> ExecutionId:
         """The execution with this ID, or whose ID ends in these 4 or more characters. Raises RequestError for none or several."""

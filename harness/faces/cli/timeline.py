@@ -1,0 +1,177 @@
+"""The events of one execution as lines for a person: when, what, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.core.events import (
+    Accepted,
+    ApprovalDenied,
+    ApprovalGranted,
+    AttemptObserved,
+    AttemptPlanned,
+    AttemptSent,
+    Body,
+    CallReceived,
+    CancelRequested,
+    CheckAnswer,
+    ContactObserved,
+    Event,
+    OutputSpooled,
+    OwnerTaken,
+    ProbeObserved,
+    ResultDelivered,
+    ResultDetached,
+    ReviewContradicted,
+    ReviewOpened,
+    ReviewResolved,
+    Settled,
+    UnknownBody,
+)
+from harness.core.moment import age
+from harness.core.reports import (
+    Blocked,
+    Contacted,
+    DispatchReport,
+    Exited,
+    Finished,
+    Lost,
+    MarkerReport,
+    NotSent,
+    OtherStore,
+    Refused,
+    Response,
+    Unreachable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event: its time (RFC 3339), seconds since the first event, its kind, and what it says."""
+
+    time: str
+    after: float
+    kind: str
+    text: str
+
+
+def lines(events: Sequence[Event]) -> list[Line]:
+    """All events, oldest first."""
+    first = events[0].at if events else None
+    return [
+        Line(
+            event.at.rfc3339(),
+            (age(first, event.at) or 0.0) if first else 0.0,
+            event.body.kind,
+            says(event.body),
+        )
+        for event in events
+    ]
+
+
+def page(events: Sequence[Event]) -> str:
+    """The lines as text, the time of day in milliseconds."""
+    return "".join(
+        f"  {line.time[11:23]}  {line.kind:20} {line.text}".rstrip() + "\n" for line in lines(events)
+    )
+
+
+def says(body: Body | UnknownBody) -> str:
+    """What an event says, in a few words."""
+    match body:
+        case CallReceived():
+            return body.association
+        case Accepted():
+            return f"{body.replay_class.value}, {body.place}"
+        case AttemptPlanned():
+            witness = f", witness {body.peer.witness[-16:]}" if body.peer.witness is not None else ""
+            return f"attempt {body.number}, allowed by {body.allowed_by}{witness}"
+        case AttemptSent():
+            return f"attempt {body.number}: {'the start is durable on the host' if body.started else 'first byte left'}"
+        case AttemptObserved():
+            return f"attempt {body.number}: {_dispatch(body.report)}"
+        case ContactObserved():
+            return _contact(body.report)
+        case ProbeObserved():
+            return _probe(body.report)
+        case Settled():
+            return _settled(body)
+        case OutputSpooled():
+            return _spooled(body)
+        case _:
+            return _note(body)
+
+
+def _note(body: Body | UnknownBody) -> str:
+    match body:
+        case ResultDelivered():
+            return f"to {body.to}, {body.level}"
+        case ResultDetached():
+            return f"{body.to} left"
+        case ReviewOpened():
+            return f"{body.question} ({body.evidence})"
+        case ReviewResolved():
+            gate = {True: ", gate fenced", False: ", gate not fenced yet", None: ""}[body.fenced]
+            return f"{body.answer.value} by {body.by}: {body.why}{gate}"
+        case ReviewContradicted():
+            return body.evidence
+        case CancelRequested():
+            return f"by {body.by}{', only if not started' if body.only_if_not_started else ''}"
+        case OwnerTaken():
+            return f"from {body.previous or 'nobody'}"
+        case ApprovalGranted() | ApprovalDenied():
+            return f"by {body.by}"
+        case _:
+            return ""
+
+
+def _dispatch(report: DispatchReport) -> str:
+    match report:
+        case NotSent():
+            return f"nothing left ({report.reason})"
+        case Refused():
+            return f"refused before the gate ({report.reason})"
+        case Blocked():
+            return f"did not start: {report.cause}{f' ({report.state.value})' if report.state else ''}"
+        case Lost():
+            return f"link lost at {report.step.name.lower()}{f' ({report.text})' if report.text else ''}"
+        case Finished():
+            return "ended with the host's record"
+        case Exited():
+            return f"exit status {report.status}" if report.status is not None else f"signal {report.signal}"
+        case Response():
+            return f"HTTP status {report.status}"
+
+
+def _contact(report: Contacted | Unreachable) -> str:
+    if isinstance(report, Contacted):
+        return f"store {report.store_id[:8]}"
+    return f"{report.reason} at {report.step.name.lower()}{f': {report.text}' if report.text else ''}"
+
+
+def _probe(report: MarkerReport | Unreachable | OtherStore | CheckAnswer) -> str:
+    match report:
+        case CheckAnswer():
+            return f"unless: {'no answer' if report.status is None else f'exit status {report.status}'}"
+        case MarkerReport():
+            status = f", exit status {report.finish.status}" if report.finish is not None else ""
+            return f"the store says {report.state.value}{status}{'' if report.proven else ' (without our witness)'}"
+        case OtherStore():
+            return "another store answered"
+        case Unreachable():
+            return _contact(report)
+
+
+def _settled(body: Settled) -> str:
+    status = f", exit status {body.exit_status}" if body.exit_status is not None else ""
+    return f"{body.outcome.value}{status} ({body.reason}; {body.evidence})"
+
+
+def _spooled(body: OutputSpooled) -> str:
+    digest = {
+        True: "digests equal the host's",
+        False: "digests differ from the host's",
+        None: "the host told no digests",
+    }[body.matches]
+    return f"stdout {body.stdout.size}, stderr {body.stderr.size} bytes; {digest}"
