@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 import pytest
 
+from harness.api import Harness
 from tests.containers.hosts import Host, free_port, wait_for_banner
+from tests.containers.session import Ear
 
 HERE = Path(__file__).parent
 COMPOSE_FILE = HERE.parents[1] / "docker" / "compose.yml"
@@ -145,6 +147,33 @@ def _admit(host: Host, public_key: bytes) -> None:
         host.exec(["mkdir", "-p", f"{home}/.ssh"], user=account)
         host.exec(["chmod", "0700", f"{home}/.ssh"], user=account)
         host.write(f"{home}/.ssh/authorized_keys", public_key, user=account)
+
+
+@pytest.fixture(params=["debian_host", "busybox_host"], ids=["debian", "busybox"])
+def host(request: pytest.FixtureRequest) -> Host:
+    """Each of the two hosts in turn."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Host)
+    return found
+
+
+@pytest.fixture
+def ear() -> Ear:
+    """What the caller hears."""
+    return Ear()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A state directory of this test's own."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+async def harness(home: Path, ear: Ear) -> AsyncIterator[Harness]:
+    """The engine as a program uses it, heard by `ear`."""
+    async with await Harness.open(home, listener=ear) as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)

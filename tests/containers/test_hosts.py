@@ -22,13 +22,6 @@ async def over_ssh(host: Host, command: str) -> bytes:
         return done.stdout
 
 
-@pytest.fixture(params=["debian_host", "busybox_host"])
-def host(request: pytest.FixtureRequest) -> Host:
-    found = request.getfixturevalue(request.param)
-    assert isinstance(found, Host)
-    return found
-
-
 @pytest.mark.parametrize("account", ["ops", "root"])
 async def test_both_accounts_log_in_with_the_key_and_a_strict_known_hosts_file(
     host: Host, account: str

@@ -1,0 +1,113 @@
+"""A caller and what it hears: how the tests reach a host through the public API, and how they look at what was left there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.api import RunOptions
+from harness.core.ids import ExecutionId
+from harness.ports import Stream
+from tests.containers.hosts import Host
+
+ADDRESS = "127.0.0.1"
+Pairs = tuple[tuple[str, str], ...]
+
+
+def ssh(
+    host: Host,
+    *,
+    port: int | None = None,
+    known_hosts: Path | None = None,
+    key: Path | None = None,
+    more: Pairs = (),
+) -> Pairs:
+    """ssh's options for `host`; nothing of the machine that runs the tests is read. `port`: of a proxy in front of it."""
+    known = known_hosts if known_hosts is not None else host.known_hosts
+    alias = () if port is None else (("o", f"HostKeyAlias=[{ADDRESS}]:{host.port}"),)
+    return (
+        *more,
+        ("p", str(host.port if port is None else port)),
+        ("l", host.user),
+        ("i", str(host.key_file if key is None else key)),
+        ("F", "none"),
+        ("o", f"UserKnownHostsFile={known}"),
+        ("o", "GlobalKnownHostsFile=none"),
+        ("o", "IdentityAgent=none"),
+        ("o", "IdentitiesOnly=yes"),
+        *alias,
+    )
+
+
+def over(
+    host: Host, options: RunOptions | None = None, *, port: int | None = None, more: Pairs = ()
+) -> RunOptions:
+    """`options` with the way to `host` in them."""
+    return replace(options if options is not None else RunOptions(), ssh=ssh(host, port=port, more=more))
+
+
+@dataclass
+class Ear:
+    """A listener that keeps what it hears, and wakes who waits for something."""
+
+    heard: dict[tuple[ExecutionId, Stream], bytearray] = field(default_factory=dict)
+    told: list[tuple[ExecutionId, str, str]] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def data(self, execution: ExecutionId, stream: Stream, data: bytes) -> None:
+        self.heard.setdefault((execution, stream), bytearray()).extend(data)
+        self._changed.set()
+
+    def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
+        self.told.append((execution, what, detail))
+        self._changed.set()
+
+    def out(self, execution: ExecutionId) -> bytes:
+        return bytes(self.heard.get((execution, Stream.OUT), b""))
+
+    def err(self, execution: ExecutionId) -> bytes:
+        return bytes(self.heard.get((execution, Stream.ERR), b""))
+
+    def size(self) -> int:
+        """Bytes heard in all."""
+        return sum(map(len, self.heard.values()))
+
+    def words(self) -> list[str]:
+        """What happened to the line, in order."""
+        return [what for _, what, _ in self.told]
+
+    async def until(self, true: Callable[[], bool], seconds: float = 60) -> None:
+        """Returns as soon as `true()` holds; it is asked again whenever something was heard."""
+        async with asyncio.timeout(seconds):
+            while not true():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def store_of(host: Host) -> str:
+    """The account's marker store."""
+    return f"{host.home}/.local/state/harness-markers"
+
+
+def marker_directories(host: Host, execution: str) -> list[str]:
+    """The directories of one execution in the account's store; more than one would be a defect."""
+    found = host.exec(["sh", "-c", 'ls -d "$0"/x/*/"$1" 2>/dev/null; :', store_of(host), execution])
+    return found.decode().split()
+
+
+def marker_file(host: Host, execution: str, name: str) -> bytes:
+    """One file of an execution's directory on the host."""
+    (directory,) = marker_directories(host, execution)
+    return host.exec(["cat", f"{directory}/{name}"])
+
+
+def lines_in(host: Host, path: str) -> int:
+    """How many lines a file on the host has; 0 where it is not there."""
+    return len(host.exec(["sh", "-c", 'cat "$0" 2>/dev/null; :', path]).splitlines())
