@@ -11,7 +11,8 @@ h_check() {
         h_trail "refused reason=request"
         return
     fi
-    h_cwd='' h_sleepm=part h_stat self
+    h_cwd='' h_sleepm=part
+    h_stat self
     [ -z "$h_s_cwd" ] || eval "$h_s_cwd"
     sleep 0.01 || h_sleepm=whole
     h_begin started
