@@ -6,27 +6,28 @@
 # written behind the command's last byte and looked for in the file: what is left over is noted, not waited for.
 
 # h_collect: sets h_size_out, h_size_err, h_whole_out, h_whole_err (yes, no) and h_left (processes left over, `-` where none was looked for).
+# Words on our own FIFO: of the drainers, of the ticker (`late`), and our own `now`: what was late before it does not count.
 h_collect() {
-    h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=- h_looks=-1 h_job=''
+    h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=- h_looks=-3 h_job='' h_before=yes
+    h_put "now -$h_nl" >&6
+    h_ended_late=no
+    [ $((${h_up1%.*} - ${h_up0%.*})) -lt 1 ] || { h_ended_late=yes; h_later 0.05; }
     { read -r h_job h_x; } <"$h_dir/j.$h_token" || h_job=''
-    if [ -n "$h_job" ] && kill -0 -"$h_job"; then
-        h_mark_all
-        h_later 0.02
-    else
-        h_later 0.2
-    fi
+    [ -z "$h_job" ] || ! kill -0 -"$h_job" || h_mark_all
     while [ -z "$h_size_out" ] || [ -z "$h_size_err" ]; do
         read -r h_x h_y <&6 || break
         case $h_x in
-            late) h_look ;;
+            now) h_before=no ;;
+            late) [ "$h_before" = yes ] || h_look ;;
             out | err) h_drained "$h_x" "$h_y" ;;
         esac
     done
-    kill "$h_timer"
+    kill "$h_ticker"
 }
 
-# h_later SECONDS: one `late` among the drainers' words.
+# h_later SECONDS: one `late`, where the ticker says it no longer.
 h_later() {
+    kill "$h_ticker"
     h_x=$1
     [ "$h_sleepm" = part ] || h_x=1
     {
@@ -34,7 +35,7 @@ h_later() {
         sleep "$h_x"
         h_put "late -$h_nl" >&6
     } &
-    h_timer=$!
+    h_ticker=$!
 }
 
 # h_drained NAME whole|part: the stream's last writer is gone.
@@ -48,17 +49,17 @@ h_drained() {
 
 # h_look: are the sentinels in the files? Where nothing moves any more without one: the size as seen, not complete.
 h_look() {
-    if [ "$h_looks" -lt 0 ]; then
+    h_looks=$((h_looks + 1))
+    if [ "$h_looks" -eq 0 ]; then
         h_mark_all
-    else
-        h_looks=$((h_looks + 1))
+    elif [ "$h_looks" -gt 0 ]; then
         h_seen=$h_quiet_size h_quiet_size=
         [ -n "$h_size_out" ] || h_seek out || h_waited out
         [ -n "$h_size_err" ] || h_seek err || h_waited err
         [ "$h_seen" = "$h_quiet_size" ] || [ "$h_looks" -gt 200 ] || h_first=$h_looks
         [ $((h_looks - h_first)) -lt 20 ] || h_give_up
     fi
-    h_later 0.05
+    [ "$h_ended_late" = no ] || h_later 0.05
 }
 
 h_waited() {

@@ -5,8 +5,6 @@
 
 # h_command_run: returns when the command has ended; h_raw is what `$?` held, h_complete_out and h_complete_err are set by h_collect.
 h_command_run() {
-    h_drain out o
-    h_drain err e
     h_oom_now
     h_oom0=$h_val
     h_watch "$h_q_timeout" timeout
@@ -19,6 +17,29 @@ h_command_run() {
     h_oom=-
     [ "$h_val" = - ] || h_oom=$((h_val - h_oom0))
     h_collect
+}
+
+# h_tick: a process that says `t` to run.sh from time to time, and `late` to us for the first two seconds. It ends with us, and then lets
+# go whoever waits at a FIFO for a command that never came. (All redirections of processes in the background are made by exec inside: some
+# shells keep what a redirection from outside replaces, and with it the channel, open.)
+h_tick() {
+    h_x=148
+    [ "$h_sleepm" = part ] || h_x=30
+    h_put "sync $h_x$h_nl"
+    {
+        exec </dev/null 7>&-
+        trap : PIPE
+        h_n=0 h_pause=0.05
+        [ "$h_sleepm" = part ] || h_pause=1
+        while sleep "$h_pause" && [ "/proc/$h_super/fd/7" -ef "$h_dir/a.$h_token" ]; do
+            h_n=$((h_n + 1))
+            [ "$h_n" -gt 30 ] || h_put "late -$h_nl" >&6
+            h_put "t$h_nl" || [ "$h_n" -le 30 ] || break
+            case $h_n:$h_pause in 20:0*) h_pause=0.1 ;; 40:0*) h_pause=0.25 ;; esac
+        done
+        true 3<>"$h_dir/o.$h_token" 4<>"$h_dir/e.$h_token"
+    } &
+    h_ticker=$!
 }
 
 # h_drain NAME LETTER: a process that copies a FIFO into a file until the last writer is gone. When the file cannot take more, it reads on and

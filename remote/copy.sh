@@ -2,21 +2,15 @@
 #@ all front
 # copy.sh: from a file that grows to the channel, never further than is known to be the command's.
 
-# h_copy: what is new in both files goes to the channel; 1 when that is gone. While much moves there is no pause.
+# h_copy: what is new in both files goes to the channel; 1 when that is gone. h_moved is how much went in the last round: while it is much,
+# there is another one.
 h_copy() {
-    h_moved=0
-    h_copy_new 3 out || return 1
-    h_copy_new 4 err >&9 || return 1
+    h_moved=1000001
     while [ "$h_moved" -gt 1000000 ]; do
         h_moved=0
         h_copy_new 3 out || return 1
         h_copy_new 4 err >&9 || return 1
     done
-    if [ "$h_moved" -gt 0 ]; then h_pause=0.05; else h_slower; fi
-}
-
-h_slower() {
-    case $h_pause in 0.05) h_pause=0.1 ;; 0.1) h_pause=0.2 ;; 0.2) h_pause=0.5 ;; *) h_pause=1 ;; esac
 }
 
 # h_copy_new FD NAME: up to the size that the file has now, which is known before it is asked whether a sentinel may stand in it (collect.sh).

@@ -75,6 +75,8 @@ h_close() {
     h_now
     h_not_started
     h_publish "$h_rec"
+    # drainers wait at the FIFOs: they are let go, and find no name once we have closed them
+    exec 3<>"$h_dir/o.$h_token" 4<>"$h_dir/e.$h_token"
     h_say "not-started reason=$h_y"
 }
 
@@ -98,8 +100,7 @@ h_digests() {
     h_digest out "$h_size_out"
     h_z=$h_val
     h_digest err "$h_size_err"
-    h_write "$h_dir/d.$h_token" "1 digest id=$h_id token=$h_token out=$h_z err=$h_val end"
-    mv "$h_dir/d.$h_token" "$h_dir/digest"
+    h_write "$h_dir/digest" "1 digest id=$h_id token=$h_token out=$h_z err=$h_val end"
 }
 
 h_digest() {

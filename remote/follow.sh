@@ -42,10 +42,15 @@ h_follow_live() {
     while :; do
         case $h_st:$h_q_wait in running:yes | orphaned:yes | unknown:yes) ;; *) return 0 ;; esac
         h_copy || return 1
+        if [ "$h_moved" -gt 0 ]; then h_pause=0.05; else h_slower; fi
         h_nap_short
         h_scan=
         h_state "$h_dir" "$h_id"
     done
+}
+
+h_slower() {
+    case $h_pause in 0.05) h_pause=0.1 ;; 0.1) h_pause=0.2 ;; 0.2) h_pause=0.5 ;; *) h_pause=1 ;; esac
 }
 
 h_nap_short() {

@@ -88,7 +88,7 @@ h_report() {
     [ -z "$h_r_start" ] || h_line "start $h_r_start"
     [ -z "$h_r_ended" ] || h_line "ended $h_r_ended"
     [ -z "$h_r_finish" ] || h_line "finish $h_r_finish"
-    if h_record "$h_dir/digest" digest; then h_line "digest $h_rec"; elif [ -e "$h_dir/digest" ]; then h_bad="$h_bad digest"; fi
+    if h_record "$h_dir/digest" digest; then h_line "digest $h_rec"; elif [ -s "$h_dir/digest" ]; then h_bad="$h_bad digest"; fi
     for h_x in $h_bad; do h_report_damage "$h_x"; done
 }
 

@@ -3,8 +3,8 @@
 # run.sh: the channel's side of `run`. It reads nothing from the channel: the supervisor does, in a session of its own, and tells us over
 # a pipe what to say. We hold nothing that the command needs: when the channel goes, only we go.
 #
-# Lines on the pipe: `hi` (its text is whole), `in TOKEN PID SLEEP DIR` (the request was read), `sync` (the gate is ours, not yet on disk), `won` (it is on disk, the
-# command starts), `say TRAILER` (nothing runs), `end RECORD` (finish is on disk), `t` (time to look for output).
+# Lines on the pipe: `hi` (its text is whole), `in TOKEN DIR` (the request was read), `sync TICKS` (the gate is ours, not yet on disk), `won` (it is
+# on disk, the command starts), `say TRAILER` (nothing runs), `end RECORD` (finish is on disk), `t` (time to look for output).
 
 h_run() {
     {
@@ -15,26 +15,19 @@ h_run() {
 # h_front: says what the supervisor told.
 h_front() {
     exec 5<&0 9>&2 2>/dev/null
-    h_front_dir='' h_hello=no h_begun=no h_ticks=0 h_pause=0.05
+    h_front_dir='' h_hello=no h_begun=no h_ticks=0 h_limit=0 h_rest=0 h_idle=0
     while IFS= read -r h_l <&5; do
         case $h_l in
             t) h_front_tick || return ;;
             hi) h_hello=yes ;;
-            "in "*) h_front_in "${h_l#in }" ;;
-            sync) h_tick ;;
+            "in "*) h_l=${h_l#in }; h_token=${h_l%% *}; h_front_dir=${h_l#* } ;;
+            "sync "*) h_limit=${h_l#sync } ;;
             won) h_begin started; exec 3<"$h_front_dir/out" 4<"$h_front_dir/err" ;;
             "say "*) h_trail "${h_l#say }"; return ;;
             "end "*) h_front_end "${h_l#end 1 }"; return ;;
         esac
     done
     h_front_alone
-}
-
-# h_front_in "TOKEN PID SLEEP DIR"
-h_front_in() {
-    h_token=${1%% *} h_x=${1#* }
-    h_super=${h_x%% *} h_x=${h_x#* }
-    h_sleepm=${h_x%% *} h_front_dir=${h_x#* }
 }
 
 # h_begin WORD: the begin frame, on both streams.
@@ -50,28 +43,19 @@ h_trail() {
     h_put "$h_nl@$h_nonce $1 end$h_nl" >&9
 }
 
-# h_tick: one `t` on our own pipe after h_pause seconds. A pipe of ours can be opened for writing through /proc. (All redirections of processes in
-# the background are made by exec inside: some shells keep what a redirection from outside replaces, and with it the channel, open.)
-h_tick() {
-    [ "$h_sleepm" = part ] || h_pause=1
-    {
-        exec >/proc/self/fd/5 </dev/null 3<&- 4<&- 9>&-
-        sleep "$h_pause"
-        h_put "t$h_nl"
-    } &
-}
-
-# h_front_tick: looks for new output; 1 ends us. The supervisor gone, no further tick holds the pipe open, and its end comes
-# behind all that was told.
+# h_front_tick: looks for new output, the more seldom the longer it was quiet; 1 ends us.
 h_front_tick() {
-    h_ticks=$((h_ticks + 1))
-    if [ "$h_begun" = yes ]; then
-        h_copy || return 1
-    else
-        h_slower
-        [ "$h_ticks" -lt 33 ] || { h_front_hang; return 1; }
+    if [ "$h_begun" = no ]; then
+        h_ticks=$((h_ticks + 1))
+        [ "$h_ticks" -lt "$h_limit" ] || h_front_hang
+        return
     fi
-    [ ! "/proc/$h_super/fd/7" -ef "$h_front_dir/a.$h_token" ] || h_tick
+    h_rest=$((h_rest - 1))
+    [ "$h_rest" -lt 0 ] || return 0
+    h_copy || return 1
+    if [ "$h_moved" -gt 0 ]; then h_idle=0; else h_idle=$((h_idle + 1)); fi
+    h_rest=$((h_idle / 20))
+    [ "$h_rest" -le 3 ] || h_rest=3
 }
 
 # h_front_end RECORD: everything up to the recorded sizes, then the record as the trailer.
@@ -94,6 +78,7 @@ h_front_hang() {
     else
         h_front_alone
     fi
+    return 1
 }
 
 # h_front_alone: the pipe has ended without a verdict, so the supervisor and all that it forked before the command are gone.
@@ -115,5 +100,5 @@ h_front_alone() {
     h_more && h_caps_read || { h_trail "state state=unknown"; return; }
     h_id=${h_front_dir##*/}
     h_state "$h_front_dir" "$h_id"
-    if [ "$h_st" = finished ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
+    if [ "$h_st:$h_begun" = finished:yes ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
 }

@@ -48,7 +48,7 @@ h_prepare() {
     h_dir=$h_store/x/$h_witness/$h_id
     h_stat self
     h_super=$h_pid h_super_began=$h_began
-    h_put "in $h_token $h_super $h_sleepm $h_dir$h_nl"
+    h_put "in $h_token $h_dir$h_nl"
     [ -z "$h_q_after" ] || { h_more && h_after; }
     [ ! -e "$h_dir/start" ] || { h_more && h_taken; }
     h_try
@@ -101,10 +101,12 @@ h_win() {
     h_rec="$h_rec began=$h_super_began live=fifo sync=$h_syncm verify=$h_x after=${h_y:--} timeout=${h_q_timeout:--} wall=$h_wall up=$h_up end"
     h_gate "$h_dir" "$h_token" "$h_rec"
     case $? in 1) h_more && h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
-    h_put "sync$h_nl"
+    h_tick
+    true >"$h_dir/out" 2>"$h_dir/err" || h_close space
+    h_drain out o
+    h_drain err e
     h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness" || h_close sync
     h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_close witness
-    true >"$h_dir/out" 2>"$h_dir/err" || h_close space
     set -C
     true >"$h_dir/go"
     h_rc=$?
