@@ -94,6 +94,7 @@ class SimulatedHost:
         self.calls: list[str] = []
         self.lose_at: int | None = None
         self.crash_at: int | None = None
+        self.crashed = False
         self.unreachable: Unreachable | None = None
         self.refusals: dict[Verb, str] = {}
         self.mute: bytes | None = None
@@ -126,6 +127,11 @@ class SimulatedHost:
         """The connection is lost now; what runs on the host goes on."""
         if self._connection is not None:
             self._connection.lose()
+
+    def survive(self) -> None:
+        """Another process of ours talks to the host from now on."""
+        self.crash_at, self.crashed = None, False
+        self.drop()
 
     def release(self, execution: ExecutionId) -> None:
         """A held command goes on to its end."""
@@ -205,7 +211,10 @@ class SimulatedHost:
     def call(self, name: str, connection: SimConnection | None) -> None:
         """Numbers a call of the port (from 1) and lets happen what was planned for it."""
         self.calls.append(name)
-        if len(self.calls) == self.crash_at:
+        if self.crashed or len(self.calls) == self.crash_at:
+            self.crashed = True  # a dead process makes no further calls
+            if connection is not None:
+                connection.lose()
             raise SimulatedCrash(f"{len(self.calls)}: {name}")
         if len(self.calls) == self.lose_at and connection is not None:
             connection.lose()

@@ -1,0 +1,27 @@
+"""Labs on real journals in a temporary directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.adapters.sqlite_journal import open_journal
+from tests.simulator.world import Lab, StepMachine
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Callable[[], Lab]:
+    """Makes a new, empty lab each time that it is called."""
+    made: list[Lab] = []
+
+    def make() -> Lab:
+        machine = StepMachine()
+        place = tmp_path / str(len(made))
+        place.mkdir(mode=0o700)
+        found = Lab(place, open_journal(place, machine), machine=machine)
+        made.append(found)
+        return found
+
+    return make
