@@ -37,6 +37,7 @@ PARTS: Final = (
     "cancel.sh",
     "check.sh",
     "gc.sh",
+    "end.sh",
     "main.sh",
 )
 """The order of concatenation. `main.sh` is last: its last line is the one call."""

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-#@ all
+#@ all more
 # after.sh: a run and the executions that are in its way: the one that has the gate, the one that it follows.
 
 # h_after: the execution that this one follows is closed first, in its own witness.

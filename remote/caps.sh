@@ -104,15 +104,3 @@ h_caps_eight() {
     { IFS= read -r h_x; } <"$h_tmp/e"
     [ "${#h_x}" -ne 2 ] || h_eight=yes
 }
-
-# h_sha FILE: h_val is its SHA-256, `-` where the host has no tool for it.
-h_sha() {
-    case $h_sham in
-        sha256sum) h_val=$(sha256sum <"$1") ;;
-        shasum) h_val=$(shasum -a 256 <"$1") ;;
-        openssl) h_val=$(openssl dgst -sha256 -r <"$1") ;;
-        *) h_val=- ;;
-    esac 2>/dev/null
-    h_val=${h_val%% *}
-    case $h_val in *[!0-9a-f]* | '') h_val=- ;; esac
-}

@@ -83,7 +83,7 @@ h_launch() {
 # h_watch SECONDS REASON: ends the command's group after that time; nothing where SECONDS is empty. It goes on if we die.
 h_watch() {
     h_watcher=
-    [ -n "$1" ] && h_more || return 0
+    [ -n "$1" ] || return 0
     {
         exec </dev/null >/dev/null 6>&- 7>&-
         h_nap "$1"

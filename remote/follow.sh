@@ -68,3 +68,13 @@ h_follow_end() {
             ;;
     esac
 }
+
+# h_alone: goes on for run.sh where the supervisor died: `TOKEN BEGUN DIR` on stdin, the files on 3 and 4, the channel's stderr on 9.
+h_alone() {
+    exec 2>/dev/null
+    IFS=' ' read -r h_token h_begun h_front_dir
+    h_id=${h_front_dir##*/}
+    h_caps_read || { h_trail "state state=unknown"; return; }
+    h_state "$h_front_dir" "$h_id"
+    if [ "$h_st:$h_begun" = finished:yes ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
+}

@@ -13,7 +13,7 @@ h_install() {
     else
         h_install_file "$1" && h_line "installed $h_sha" || h_error "$h_why"
     fi
-    rm -f "$1" "$1.front" "$1.super"
+    rm -f "$1" "$1.front" "$1.super" "$1.more"
     h_end_answer
 }
 
@@ -24,11 +24,15 @@ h_install_file() {
     h_sha "$1"
     [ "$h_val" = - ] || [ "$h_val" = "$h_sha" ] || { h_why=sha; return 1; }
     h_caps_fresh || h_caps_make || return 1
-    h_extract "$1" front && h_extract "$1" super || { h_explain "$h_store/bin"; return 1; }
-    h_sync "$1" "$1.front" "$1.super" || { h_why=sync; return 1; }
     h_x=$h_store/bin/$h_sha
-    mv "$1.super" "$h_x.super" && mv "$1" "$h_x" && mv "$1.front" "$h_x.front" || { h_explain "$h_store/bin"; return 1; }
-    h_sync "$h_x" "$h_x.front" "$h_x.super" "$h_store/bin" "$h_store" || { h_why=sync; return 1; }
+    for h_y in more super front; do
+        h_extract "$1" "$h_y" || { h_explain "$h_store/bin"; return 1; }
+    done
+    h_sync "$1" "$1.more" "$1.super" "$1.front" || { h_why=sync; return 1; }
+    # the one that a run begins with comes last
+    mv "$1.more" "$h_x.more" && mv "$1.super" "$h_x.super" && mv "$1" "$h_x" && mv "$1.front" "$h_x.front" ||
+        { h_explain "$h_store/bin"; return 1; }
+    h_sync "$h_x" "$h_x.more" "$h_x.super" "$h_x.front" "$h_store/bin" "$h_store" || { h_why=sync; return 1; }
 }
 
 # h_extract FILE PROGRAM: the parts that PROGRAM needs, each marked by a line `#@ PROGRAM...` before it. A run reads the wrapper twice, and a shell

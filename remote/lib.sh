@@ -19,13 +19,6 @@ h_init() {
     h_id='' h_witness='' h_token='' h_q_store='' h_ids='' h_chunks=0 h_in_chunk=0
 }
 
-# h_more: reads the rest of the wrapper; nothing runs by that, as the call on its last line has no words here.
-h_more() {
-    set --
-    # shellcheck disable=SC1090 # our own text
-    [ -r "$h_store/bin/$h_sha" ] && . "$h_store/bin/$h_sha"
-}
-
 # h_use_print: chooses a *builtin* that writes its argument as it is: nothing secret may become the argv of another program.
 # With a PATH that holds nothing, only a builtin `print` is found (a program of that name exists on some hosts).
 h_use_print() {

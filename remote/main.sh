@@ -11,6 +11,7 @@ h_main() {
         supervise) h_supervise ;;
         follow) h_follow ;;
         check) h_check ;;
+        alone) h_alone ;;
         *) h_main_answer "$3" ;;
     esac
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-#@ all
+#@ all more
 # report.sh: answers. Every line is counted; only executions that were asked for are named.
 
 h_begin_answer() {

@@ -14,7 +14,7 @@ h_run() {
 
 # h_front: says what the supervisor told.
 h_front() {
-    exec 5<&0 9>&2 2>/dev/null
+    exec 5<&0 9>&2 2>/dev/null 3</dev/null 4</dev/null
     h_front_dir='' h_hello=no h_begun=no h_ticks=0 h_limit=0 h_rest=0 h_idle=0
     while IFS= read -r h_l <&5; do
         case $h_l in
@@ -97,8 +97,6 @@ h_front_alone() {
         *" token=$h_token "*) ;;
         *) h_trail "refused reason=internal"; return ;;
     esac
-    h_more && h_caps_read || { h_trail "state state=unknown"; return; }
-    h_id=${h_front_dir##*/}
-    h_state "$h_front_dir" "$h_id"
-    if [ "$h_st:$h_begun" = finished:yes ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
+    h_put "$h_token $h_begun $h_front_dir$h_nl" |
+        sh "$h_store/bin/$h_sha" "$h_store" "$h_sha" alone "$h_nonce" 3<&3 4<&4 9>&9
 }

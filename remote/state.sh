@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-#@ all
+#@ all more
 # state.sh: what the markers of one execution say, and whether anything of it is alive (README section 6).
 
 # h_state DIRECTORY ID: h_st is the state, h_proof how it is known; h_r_start, h_r_ended, h_r_finish the records, h_bad the files that

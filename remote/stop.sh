@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-#@ all
+#@ all more
 # stop.sh: signals for a command, and only for it.
 
 # h_stop DIRECTORY TOKEN REASON GRACE: TERM, and KILL after the grace, to the command's process group, while its first process is the one that

@@ -49,8 +49,12 @@ h_prepare() {
     h_stat self
     h_super=$h_pid h_super_began=$h_began
     h_put "in $h_token $h_dir$h_nl"
-    [ -z "$h_q_after" ] || { h_more && h_after; }
-    [ ! -e "$h_dir/start" ] || { h_more && h_taken; }
+    [ -z "$h_q_after$h_q_timeout$h_s_verify" ] || h_more || h_refuse internal
+    [ -z "$h_q_after" ] || h_after
+    if [ -e "$h_dir/start" ] || [ -L "$h_dir/start" ]; then
+        h_more || h_refuse internal
+        h_taken
+    fi
     h_try
     h_make_dir "$h_dir" || h_refuse "$h_why"
     h_make_files || h_refuse "$h_why"
@@ -100,7 +104,7 @@ h_win() {
     h_rec="1 start kind=run id=$h_id store=$h_sid witness=$h_witness token=$h_token boot=$h_boot pidns=$h_ns pid=$h_super"
     h_rec="$h_rec began=$h_super_began live=fifo sync=$h_syncm verify=$h_x after=${h_y:--} timeout=${h_q_timeout:--} wall=$h_wall up=$h_up end"
     h_gate "$h_dir" "$h_token" "$h_rec"
-    case $? in 1) h_more && h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
+    case $? in 1) ! h_more || h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
     h_tick
     true >"$h_dir/out" 2>"$h_dir/err" || h_close space
     h_drain out o
@@ -113,4 +117,13 @@ h_win() {
     set +C
     [ "$h_rc" -eq 0 ] || h_close cancel
     h_put "won$h_nl"
+}
+
+# h_more: reads what a run seldom needs; once, because some shells take seconds to define functions again. 1 where it is not whole.
+h_more() {
+    [ -z "${h_has_more-}" ] || return 0
+    [ -r "$h_store/bin/$h_sha.more" ] || return 1
+    # shellcheck disable=SC1090 # our own text
+    . "$h_store/bin/$h_sha.more"
+    h_more_end
 }
