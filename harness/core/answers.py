@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
-from harness.core.frames import WORD, Broken, state_of
+from harness.core.frames import Broken
 from harness.core.ids import ExecutionId, NotAnId, StoreId, Witness, parse_execution_id, parse_hex32
 from harness.core.markers import (
     Damaged,
@@ -24,6 +24,7 @@ from harness.core.markers import (
 )
 from harness.core.reports import MarkerReport, MarkerState
 from harness.core.text import host_text
+from harness.core.trailers import WORD, state_of
 
 MARKER_LINES: Final = 8
 """Lines that one execution may take in an answer."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.core.frames import CheckTrailer, RefusedTrailer, StateTrailer, StoreChangedTrailer, Trailer
 from harness.core.ids import ExecutionId, StoreId, Token
 from harness.core.markers import EndedRecord, FinishRecord
 from harness.core.reports import Blocked, DispatchReport, Finished, Lost, Refused, Step
+from harness.core.trailers import CheckTrailer, RefusedTrailer, StateTrailer, StoreChangedTrailer, Trailer
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ class Marked(Questions):
         """Contact made and the request proven to be one that can be sent, or why not."""
         met = await self.contact(target, bound.store_path if bound is not None else None)
         if isinstance(met, Unreachable):
-            return NotSent(met.step, met.reason, met.permanent, met.text)
+            # how far the contact's own exec request came says nothing about the action: none of it has left
+            return NotSent(min(met.step, Step.AUTHENTICATED), met.reason, met.permanent, met.text)
         connection, contacted = met
         if bound is not None and bound.store_id != contacted.store_id:
             return NotSent(Step.CONTACTED, "other-store", False, f"store {contacted.store_id} answered")

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from harness.core.action import SshTarget
 from harness.core.answers import MARKER_LINES, CancelLine, ErrorAnswer, MarkersAnswer, parse_markers
 from harness.core.events import CheckAnswer
-from harness.core.frames import Broken, CheckTrailer, Lines
+from harness.core.frames import Broken, Lines
 from harness.core.ids import ExecutionId, new_token
 from harness.core.reports import Lost, MarkerReport, NotSent, OtherStore, ProbeReport, Step, Unreachable
 from harness.core.request import Section, Verb, encode
 from harness.core.text import host_text
+from harness.core.trailers import CheckTrailer
 from harness.marked.conclude import Heard, furthest
 from harness.marked.contacts import Contacts, unusable
 from harness.marked.messages import (

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.frames import CheckTrailer, RefusedTrailer, StateTrailer, StoreChangedTrailer, Trailer
 from harness.core.ids import StoreId, Token
 from harness.core.markers import FinishRecord
 from harness.core.reports import Blocked, Finished, Lost, MarkerState, Refused, Step
+from harness.core.trailers import CheckTrailer, RefusedTrailer, StateTrailer, StoreChangedTrailer, Trailer
 from harness.marked.conclude import Expected, Heard, conclude
 from tests.marked.rig import execution
 

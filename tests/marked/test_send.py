@@ -339,6 +339,14 @@ async def test_an_unreachable_host_is_not_sent_with_its_reason(
     assert await send(marked, permits, sink) == NotSent(Step.CONNECTED, "auth", True, "denied")
 
 
+async def test_a_contact_that_fails_is_not_sent_and_no_step_of_the_action(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    host.refusals[Verb.CONTACT] = "store-owner"
+    assert await send(marked, permits, sink) == NotSent(Step.AUTHENTICATED, "store-owner", True)
+    assert permits.offers == []
+
+
 async def test_giving_up_closes_the_channel_and_stops_nothing(
     marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
 ) -> None:

@@ -8,16 +8,11 @@ from harness.core.frames import (
     AnswerReader,
     Begun,
     Broken,
-    CheckTrailer,
     Data,
     Lines,
     NoWrapper,
-    RefusedTrailer,
     Silent,
-    StateTrailer,
-    StoreChangedTrailer,
     StreamReader,
-    Trailer,
     encode_answer,
     encode_begin,
     encode_missing,
@@ -25,6 +20,7 @@ from harness.core.frames import (
 )
 from harness.core.markers import MAX_LINE, EndedRecord, FinishRecord, encode_record
 from harness.core.reports import MarkerState
+from harness.core.trailers import CheckTrailer, RefusedTrailer, StateTrailer, StoreChangedTrailer, Trailer
 from tests.unit.marker_strategies import endeds, finishes, splits
 
 NONCE = "0123456789abcdef" * 2
