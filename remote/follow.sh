@@ -15,8 +15,9 @@ h_follow() {
 }
 
 h_follow_one() {
-    h_find "$h_id"
-    [ -n "$h_dir" ] || h_dir=$h_store/x/-/$h_id
+    # shellcheck disable=SC2086,SC2154 # words are wanted; the list's first piece
+    set -- $h_ids_1 -
+    h_place "$1" "$2"
     h_front_dir=$h_dir
     h_state "$h_dir" "$h_id"
     if [ "$h_st" = fenced ]; then h_sync "$h_dir/start" "$h_dir" "${h_dir%/*}" || h_st=unknown; fi

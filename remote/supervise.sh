@@ -76,8 +76,10 @@ h_try() {
 
 # h_make_files: FIFOs, the input, the room for finish; each under a name with this dispatch's token. 1 with h_why.
 h_make_files() {
-    h_mine=yes h_d=$h_dir h_t=$h_token
+    h_d=$h_dir h_t=$h_token
     mkfifo "$h_d/o.$h_t" "$h_d/e.$h_t" "$h_d/v.$h_t" "$h_d/a.$h_t" || { h_explain "$h_d"; return 1; }
+    # from here on the names with this token are ours to remove; of a token that came twice they are not
+    h_mine=yes
     exec 6<>"$h_d/v.$h_t" 7<>"$h_d/a.$h_t"
     h_in=/dev/null
     if [ "$h_q_stdin" -gt 0 ]; then
