@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.resources
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -84,6 +85,21 @@ def _bare(text: bytes) -> bytes:
 def wrapper_sha256() -> str:
     """SHA-256 of `wrapper_text()`, 64 hex digits: the wrapper's name on every host."""
     return hashlib.sha256(wrapper_text()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """The wrapper as its callers need it: its bytes, their name, and the texts that start and install it."""
+
+    text: bytes
+    sha256: str
+    boot: str = BOOT
+    install_boot: str = INSTALL_BOOT
+
+
+def wrapper() -> Wrapper:
+    """The wrapper that this version installs on hosts."""
+    return Wrapper(wrapper_text(), wrapper_sha256())
 
 
 def boot_string(store: str, verb: str, nonce: str, sha256: str | None = None) -> str:

@@ -174,7 +174,9 @@ class Host:
         assert self.contact().line("store")
         return self
 
-    def head(self, identifier: str, argv: Sequence[bytes | str], token: str | None = None, **more: object) -> bytes:
+    def head(
+        self, identifier: str, argv: Sequence[bytes | str], token: str | None = None, **more: object
+    ) -> bytes:
         """A run's request. `more`: stdin=bytes, env=dict, cwd=str, verify=argv, timeout, grace, after, witness."""
         stdin = more.get("stdin", b"")
         assert isinstance(stdin, bytes)
@@ -192,12 +194,20 @@ class Host:
             data += section("verify", argv_code(verify))
         return data
 
-    def run(self, argv: Sequence[bytes | str], identifier: str | None = None, token: str | None = None, **more: object) -> Reply:
+    def run(
+        self,
+        argv: Sequence[bytes | str],
+        identifier: str | None = None,
+        token: str | None = None,
+        **more: object,
+    ) -> Reply:
         stdin = more.get("stdin", b"")
         assert isinstance(stdin, bytes)
         return self.ask("run", self.head(identifier or new_id(), argv, token, **more), stdin)
 
-    def start_run(self, argv: Sequence[bytes | str], identifier: str, token: str | None = None, **more: object) -> tuple[str, subprocess.Popen[bytes]]:
+    def start_run(
+        self, argv: Sequence[bytes | str], identifier: str, token: str | None = None, **more: object
+    ) -> tuple[str, subprocess.Popen[bytes]]:
         stdin = more.get("stdin", b"")
         assert isinstance(stdin, bytes)
         return self.start("run", self.head(identifier, argv, token, **more), stdin)
@@ -207,7 +217,9 @@ class Host:
 
     def probe(self, *identifiers: str) -> Reply:
         head = f"store {self.store_id}\n" if self.store_id else ""
-        return self.ask("probe", (head + "".join(f"id {name} {self.witness}\n" for name in identifiers)).encode())
+        return self.ask(
+            "probe", (head + "".join(f"id {name} {self.witness}\n" for name in identifiers)).encode()
+        )
 
     def fence(self, *identifiers: str, witness: str | None = None) -> Reply:
         lines = "".join(f"id {name} {witness or self.witness} {hex32()}\n" for name in identifiers)
