@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from struct import Struct
+from struct import error as StructError
 from typing import Final
 
 GENESIS: Final = bytes(32)
@@ -20,6 +21,7 @@ _DOMAIN: Final = b"harness/journal/v1\n"
 _FRAME: Final = Struct(">QIIQ")
 _NO_EXECUTION: Final = 2**32 - 1
 
+_MALFORMED: Final = (TypeError, AttributeError, ValueError, StructError)
 _FINDING: Final = re.compile("chain ([0-9]{1,15}) (.+)")
 
 Row = tuple[int, bytes, bytes, str, str | None, bytes]
@@ -97,16 +99,22 @@ def check(
         sequence, hashed = row[0], row[2]
         if start is None:
             start = sequence
-        # The common case in one expression: a million rows have to pass in seconds.
-        if sequence != want or row[1] != prev or hashed != link(prev, sequence, row[3], row[4], row[5]):
+        try:
+            # The common case in one expression: a million rows have to pass in seconds.
+            holds = sequence == want and row[1] == prev and hashed == link(prev, want, row[3], row[4], row[5])
+        except _MALFORMED:
+            holds = False
+        if not holds:
             found = _inspect(row, want, prev)
+            sequence, hashed = _resumed(row, want)
             if excused.get(found.sequence) == found.observed:
                 forgiven += 1
             else:
                 bad = bad or found
                 if tell is not None:
                     tell(found)
-        prev, want, last = hashed, sequence + 1, sequence
+        prev, last = hashed, sequence
+        want = sequence + 1
         count += 1
     if bad is None:
         return ChainReport(count, start, last, ok=True, adopted=forgiven)
@@ -114,8 +122,10 @@ def check(
 
 
 def _inspect(row: Row, want: int, prev: bytes) -> Break:
-    """Why a row does not follow."""
+    """Why a row does not follow; a file from elsewhere may hold anything."""
     sequence, linked, hashed, kind, execution, body = row
+    if not (type(sequence) is int and type(linked) is type(hashed) is bytes):
+        return Break(want, "a record", "something else", "not a record of a journal")
     if sequence != want:
         why = (
             f"record {want} is missing"
@@ -125,8 +135,19 @@ def _inspect(row: Row, want: int, prev: bytes) -> Break:
         return Break(min(want, sequence), f"sequence {want}", f"sequence {sequence}", why)
     if linked != prev:
         return Break(sequence, prev.hex(), linked.hex(), "not linked to the record before it")
-    computed = link(linked, sequence, kind, execution, body)
+    try:
+        computed = link(linked, sequence, kind, execution, body)
+    except _MALFORMED:
+        return Break(sequence, hashed.hex(), "something else", "not a record of a journal")
     return Break(sequence, hashed.hex(), computed.hex(), "the record is not what was hashed")
+
+
+def _resumed(row: Row, want: int) -> tuple[int, bytes]:
+    """Where the check goes on after a break."""
+    return (
+        row[0] if type(row[0]) is int else want,
+        row[2] if type(row[2]) is bytes else GENESIS,
+    )
 
 
 def intact(row: Row) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +142,17 @@ def test_a_single_row_can_be_judged_alone() -> None:
 def test_a_chain_may_be_checked_from_an_anchor() -> None:
     assert check(TEN[5:], first=6, prev=TEN[4][2]).ok
     assert check(TEN[5:]).first_bad == 1
+
+
+@pytest.mark.parametrize("field", range(6))
+@pytest.mark.parametrize("value", [None, 1.5, "text", b"bytes", -1, 2**70, "\ud800"])
+def test_a_file_with_other_things_than_records_is_reported_and_not_raised(field: int, value: object) -> None:
+    row: list[object] = list(TEN[4])
+    if row[field] == value:
+        return
+    row[field] = value
+    strange: Any = tuple(row)
+    report = check([*TEN[:4], strange, *TEN[5:]])
+    assert not report.ok
+    assert report.first_bad in (-1, 5)
+    assert report.records_checked == 10
