@@ -28,7 +28,8 @@ h_contact_lines() {
     h_line "witness $h_witness"
     h_newest
     h_line "newest $h_val"
-    h_sha "$h_store/bin/$h_sha"
+    h_sha "$h_bin/$h_sha"
+    [ "$h_val" != - ] || h_val=$h_sha
     h_line "wrapper $h_val"
 }
 
@@ -44,6 +45,7 @@ h_store_make() {
     chmod 700 "$h_store" 2>/dev/null || { h_why=store-owner; return 1; }
     [ -d "$h_store/x" ] || mkdir "$h_store/x" 2>/dev/null || [ -d "$h_store/x" ] || { h_explain "$h_store"; return 1; }
     h_caps_fresh || h_caps_make || return 1
+    h_parts_whole || h_parts || return 1
     h_make_id || return 1
     [ -z "$h_q_store" ] || [ "$h_q_store" = "$h_sid" ] || { h_why=store-changed; return 1; }
 }

@@ -7,13 +7,12 @@
 h_install() {
     h_begin_answer
     h_caps='' h_syncm=sync h_sham=- h_epoch=-
-    h_mkdirs="$h_store/bin"
-    if ! h_store_safe || [ -L "$h_mkdirs" ] || [ ! -O "$h_mkdirs" ]; then
+    if ! h_store_safe || [ ! -O "$h_bin" ]; then
         h_error "$h_why"
     else
         h_install_file "$1" && h_line "installed $h_sha" || h_error "$h_why"
     fi
-    rm -f "$1" "$1.front" "$1.super" "$1.more"
+    rm -f "$1"
     h_end_answer
 }
 
@@ -24,19 +23,36 @@ h_install_file() {
     h_sha "$1"
     [ "$h_val" = - ] || [ "$h_val" = "$h_sha" ] || { h_why=sha; return 1; }
     h_caps_fresh || h_caps_make || return 1
-    h_x=$h_store/bin/$h_sha
-    for h_y in more super front; do
-        h_extract "$1" "$h_y" || { h_explain "$h_store/bin"; return 1; }
-    done
-    h_sync "$1" "$1.more" "$1.super" "$1.front" || { h_why=sync; return 1; }
-    # the one that a run begins with comes last
-    mv "$1.more" "$h_x.more" && mv "$1.super" "$h_x.super" && mv "$1" "$h_x" && mv "$1.front" "$h_x.front" ||
-        { h_explain "$h_store/bin"; return 1; }
-    h_sync "$h_x" "$h_x.more" "$h_x.super" "$h_x.front" "$h_store/bin" "$h_store" || { h_why=sync; return 1; }
+    h_sync "$1" || { h_why=sync; return 1; }
+    mv "$1" "$h_bin/$h_sha" || { h_explain "$h_bin"; return 1; }
+    h_parts
 }
 
-# h_extract FILE PROGRAM: the parts that PROGRAM needs, each marked by a line `#@ PROGRAM...` before it. A run reads the wrapper twice, and a shell
-# needs milliseconds for the whole.
+# h_parts: the parts of the wrapper that a run reads, with their checksums, durable; the one that a run begins with comes last. 1 with h_why.
+h_parts() {
+    h_w=$h_bin/$h_sha
+    h_random || return 1
+    for h_y in more super front; do
+        h_extract "$h_w" "$h_y" "$h_w.t$h_val" && mv "$h_w.t$h_val" "$h_w.$h_y" || { h_explain "$h_bin"; return 1; }
+    done
+    h_sums >"$h_w.t$h_val" && mv "$h_w.t$h_val" "$h_w.sums" || { h_explain "$h_bin"; return 1; }
+    h_sync "$h_w" "$h_w.more" "$h_w.super" "$h_w.front" "$h_w.sums" "$h_bin" "$h_store" || { h_why=sync; return 1; }
+}
+
+# h_extract FROM PROGRAM TO: the parts that PROGRAM needs, each marked by a line `#@ PROGRAM...` before it. A run reads the wrapper twice, and
+# a shell needs milliseconds for the whole.
 h_extract() {
-    sed -n -e '/^#@/{h;d;}' -e "G;/\\n#@.* $2/P" "$1" >"$1.$2" && [ -s "$1.$2" ]
+    sed -n -e '/^#@/{h;d;}' -e "G;/\\n#@.* $2/P" "$1" >"$3" && [ -s "$3" ]
+}
+
+h_sums() {
+    cksum "$h_w.more" "$h_w.super" "$h_w.front"
+}
+
+# h_parts_whole: whether the parts are what was installed; a part that was cut would answer nothing for ever.
+h_parts_whole() {
+    h_w=$h_bin/$h_sha
+    h_x=$(h_sums)
+    h_y=$(cat "$h_w.sums")
+    [ -n "$h_x" ] && [ "$h_x" = "$h_y" ]
 }

@@ -15,6 +15,8 @@ h_init() {
     LC_ALL=C
     h_use_print
     [ "$h_store" != - ] || h_store=${HOME:+$HOME/.local/state/harness-markers}
+    # a request may name another store; the wrapper lies where the exec string found it
+    h_bin=$h_store/bin
     h_lines=0 h_why=internal h_litter=
     h_id='' h_witness='' h_token='' h_q_store='' h_ids='' h_chunks=0 h_in_chunk=0
 }

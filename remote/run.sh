@@ -8,7 +8,7 @@
 
 h_run() {
     {
-        exec setsid sh "$h_store/bin/$h_sha.super" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
+        exec setsid sh "$h_bin/$h_sha.super" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
     } | h_front
 }
 
@@ -98,5 +98,5 @@ h_front_alone() {
         *) h_trail "refused reason=internal"; return ;;
     esac
     h_put "$h_token $h_begun $h_front_dir$h_nl" |
-        sh "$h_store/bin/$h_sha" "$h_store" "$h_sha" alone "$h_nonce" 3<&3 4<&4 9>&9
+        sh "$h_bin/$h_sha" "$h_store" "$h_sha" alone "$h_nonce" 3<&3 4<&4 9>&9
 }

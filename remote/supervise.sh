@@ -124,8 +124,8 @@ h_win() {
 # h_more: reads what a run seldom needs; once, because some shells take seconds to define functions again. 1 where it is not whole.
 h_more() {
     [ -z "${h_has_more-}" ] || return 0
-    [ -r "$h_store/bin/$h_sha.more" ] || return 1
+    [ -r "$h_bin/$h_sha.more" ] || return 1
     # shellcheck disable=SC1090 # our own text
-    . "$h_store/bin/$h_sha.more"
+    . "$h_bin/$h_sha.more"
     h_more_end
 }
