@@ -27,11 +27,12 @@ Key = tuple[object, str | None, str | None]
 
 @dataclass(slots=True)
 class _Shared:
-    """One connection's contact with one place, and the lock that makes the others wait for it."""
+    """One connection's contact with one place, and the lock that makes the others wait for it. `broken`: install before the next one."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     made: int = 0
     at: Moment | None = None
+    broken: bool = False
     result: Contacted | Unreachable | None = None
 
 
@@ -57,7 +58,9 @@ class Contacts:
         async with shared.lock:
             if shared.made != seen and shared.result is not None:
                 return shared.result
-            shared.result = await self._contact(connection, place)
+            shared.result = await self._repaired(connection, place, shared) or await self._contact(
+                connection, place
+            )
             shared.at = self._machine.now()
             shared.made += 1
             if isinstance(
@@ -66,10 +69,11 @@ class Contacts:
                 self._shared[connection.key, shared.result.store_path, place.become] = shared
             return shared.result
 
-    def forget(self, connection: Connection) -> None:
-        """The next contact on this connection is a new one (its wrapper was gone)."""
+    def distrust(self, connection: Connection) -> None:
+        """A wrapper that had answered is gone, or says nothing any more: the next contact on this connection installs it first."""
         for key in [key for key in self._shared if key[0] == connection.key]:
             self._shared[key].result = None
+            self._shared[key].broken = True
 
     def _shared_of(self, key: Key) -> _Shared:
         found = self._shared.get(key)
@@ -84,6 +88,12 @@ class Contacts:
             return None
         known = age(shared.at, self._machine.now())
         return shared.result if known is not None and known < CONTACT_SECONDS else None
+
+    async def _repaired(self, connection: Connection, place: Place, shared: _Shared) -> Unreachable | None:
+        """Installs the wrapper anew if it is not trusted any more; why that failed, or None."""
+        failed = await self.install(connection, place) if shared.broken else None
+        shared.broken = failed is not None
+        return failed
 
     async def _contact(self, connection: Connection, place: Place) -> Contacted | Unreachable:
         head = await self._head()

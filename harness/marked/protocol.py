@@ -112,8 +112,9 @@ class Marked(Questions):
             return channel
         stdin = request.stdin() if request.stdin is not None else None
         heard, missing = await listen(channel, outgoing(head, stdin, request.stdin_size), nonce, sink)
+        if heard.word is None and heard.clean:
+            self._contacts.distrust(connection)
         if missing and heard.clean:
-            self._contacts.forget(connection)
             return Refused("missing")
         return conclude(heard, Expected(execution, peer.store_id, planned.token))
 

@@ -269,6 +269,18 @@ async def test_a_wrapper_that_is_gone_after_the_contact_ran_nothing_and_is_insta
     finish_of(await send(marked, permits, sink))
 
 
+async def test_a_wrapper_that_says_nothing_any_more_is_lost_and_installed_again(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    await marked.contact(TARGET)
+    host.mute = b""
+    assert isinstance(await send(marked, permits, sink), Lost)
+    host.mute = None
+    seen = len(host.requests)
+    finish_of(await send(marked, permits, sink, bound=permits.planned[0].peer))
+    assert [verb for verb, _ in host.requests[seen:]] == ["install", "contact", "run"]
+
+
 async def test_a_follow_up_runs_only_after_the_one_it_follows_is_closed(
     marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
 ) -> None:
