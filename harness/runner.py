@@ -107,6 +107,7 @@ class _Drive:
         self._ends: dict[ExecutionId, Driven] = {}
         self._next: dict[ExecutionId, ExecutionId] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._owed = 0  # what was started and has not come back through _ready
         self._ready: asyncio.Queue[tuple[ExecutionId, ...] | BaseException] = asyncio.Queue()
 
     def end_of(self, execution: ExecutionId) -> Driven:
@@ -136,7 +137,7 @@ class _Drive:
     async def _loop(self, idle: list[ExecutionId]) -> None:
         while True:
             await self._begin(idle)
-            if not self._tasks and self._ready.empty():
+            if self._owed == 0:
                 return
             idle = list(await self._next_ready())
 
@@ -145,6 +146,7 @@ class _Drive:
         found = [await self._ready.get()]
         while not self._ready.empty():
             found.append(self._ready.get_nowait())
+        self._owed -= len(found)
         ready: list[ExecutionId] = []
         for item in found:
             if isinstance(item, BaseException):
@@ -186,6 +188,7 @@ class _Drive:
             else:
                 self._ready.put_nowait(executions)
 
+        self._owed += 1
         task = asyncio.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -365,6 +368,7 @@ class _Drive:
         await world.journal.accept(opening, new, event, lambda _: follows)
         self._next[job.execution] = new
         world.news(job.execution, "follow-up", new)
+        self._owed += 1
         self._ready.put_nowait((new,))
 
     async def _let_go(self) -> None:

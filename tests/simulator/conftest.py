@@ -1,4 +1,4 @@
-"""Labs on real journals in a temporary directory."""
+"""Labs whose journal is in memory (`tests/journal` proves that it behaves as the real one) and whose spool is real."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.adapters.sqlite_journal import open_journal
+from harness.testing.memory_journal import MemoryJournal
 from tests.simulator.world import Lab, StepMachine
 
 
@@ -20,7 +20,7 @@ def lab(tmp_path: Path) -> Callable[[], Lab]:
         machine = StepMachine()
         place = tmp_path / str(len(made))
         place.mkdir(mode=0o700)
-        found = Lab(place, open_journal(place, machine), machine=machine)
+        found = Lab(place, MemoryJournal(), machine=machine)
         made.append(found)
         return found
 
