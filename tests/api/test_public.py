@@ -1,0 +1,106 @@
+"""The public names, and the blocking API over a real embedded host."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import harness
+from harness import Outcome, OutcomeUnknown, RequestError, RunOptions, Stream, blocking
+from harness.core.ids import ExecutionId
+from harness.core.state import State
+from harness.result import Result
+from harness.testing.embedded_host import EmbeddedHost
+
+T = TypeVar("T")
+
+
+class HostThread:
+    """An embedded host in a loop of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.host = self.wait(_start(home))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        target = self.host.target()
+        return (
+            ("p", str(target.port)),
+            ("l", target.account),
+            ("i", str(self.host.identity_file)),
+            ("F", "none"),
+            ("o", f"UserKnownHostsFile={self.host.known_hosts}"),
+        )
+
+    def close(self) -> None:
+        self.wait(self.host.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _start(home: Path) -> EmbeddedHost:
+    return await EmbeddedHost(home=home).__aenter__()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[HostThread]:
+    home = tmp_path / "home"
+    home.mkdir()
+    running = HostThread(home)
+    yield running
+    running.close()
+
+
+def test_every_public_name_is_importable_and_listed_in_order() -> None:
+    assert harness.__all__ == sorted(harness.__all__)
+    assert dir(harness) == harness.__all__
+    for name in harness.__all__:
+        assert getattr(harness, name).__name__ == name
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Runner"):
+        _ = harness.Runner
+
+
+def test_an_unknown_outcome_can_be_looked_at_and_never_read_as_a_number() -> None:
+    result = Result(ExecutionId("act_0"), State.IN_REVIEW, Outcome.UNKNOWN, "lost", next="harness show act_0")
+    assert result.outcome is Outcome.UNKNOWN
+    with pytest.raises(OutcomeUnknown, match="may have run"):
+        _ = result.exit_status
+    with pytest.raises(OutcomeUnknown):
+        _ = result.ok
+    with pytest.raises(OutcomeUnknown):
+        bool(result)
+
+
+def test_the_blocking_api_runs_and_gives_the_output(host: HostThread, tmp_path: Path) -> None:
+    options = RunOptions(ssh=host.options(), stdin=b"in")
+    with blocking.Harness.open(tmp_path / "state") as caller:
+        result = caller.run("127.0.0.1", ["sh", "-c", "cat; echo err >&2; exit 3"], options)
+        assert (result.outcome, result.exit_status) == (Outcome.FAILED, 3)
+        assert b"".join(caller.output(result.execution_id, Stream.OUT)) == b"in"
+        assert b"".join(caller.output(result.execution_id, Stream.ERR)) == b"err\n"
+        assert [found.execution_id for found in caller.list()] == [result.execution_id]
+        assert caller.recover() == []
+
+
+def test_the_blocking_api_refuses_in_words_and_leaves_no_thread(host: HostThread, tmp_path: Path) -> None:
+    before = threading.active_count()
+    with (
+        blocking.Harness.open(tmp_path / "state") as caller,
+        pytest.raises(RequestError, match="nothing was sent"),
+    ):
+        caller.run("127.0.0.1", [], RunOptions(ssh=host.options()))
+    assert threading.active_count() == before
