@@ -17,7 +17,9 @@ from harness.core.decisions import (
     Send,
     Settle,
     Wait,
+    at_pace,
     describe,
+    leave,
     reach,
     review,
     settle,
@@ -98,26 +100,45 @@ def probe(case: Case) -> Decision:
 def resend(case: Case) -> Decision:
     """Send again where that is allowed; else close the gate."""
     if case.may_resend:
-        return Send()
-    return Fence("stopped" if case.withheld else "it may not be sent again")
+        return insist(case, Send(), "send")
+    return shut(case, "stopped" if case.withheld else "it may not be sent again")
 
 
 def resend_or_fence(case: Case) -> Decision:
-    return resend(case) if case.wanted else Fence("nobody waits for it any more")
+    return resend(case) if case.wanted else shut(case, "nobody waits for it any more")
+
+
+def shut(case: Case, why: str) -> Decision:
+    return insist(case, Fence(why), "fence")
+
+
+def insist(case: Case, step: Decision, why: str) -> Decision:
+    """`step`; where the store says the same as before it was tried, at a pace while a caller waits, and not at all without one."""
+    if not case.told_twice:
+        return step
+    if not case.waiting or case.expired:
+        return leave(case)
+    return at_pace(case, step, why)
 
 
 def follow(case: Case) -> Decision:
-    return Follow(wait=True) if case.waiting else Leave("it is running", running=True)
+    if not case.waiting:
+        return Leave("it is running", running=True)
+    return at_pace(case, Follow(wait=True), "follow") if _hurried(case) else Follow(wait=True)
+
+
+def _hurried(case: Case) -> bool:
+    """The host answered *running* twice in a moment: following it did not wait for anything."""
+    before, at = case.record.told_before, case.record.evidence_at
+    between = age(before, at) if before is not None and at is not None else None
+    return case.told_twice and between is not None and between < WATCH_SECONDS
 
 
 def watch(case: Case) -> Decision:
     """Orphaned or elsewhere: it may be running; look again from time to time."""
     if not case.waiting:
         return Leave(f"it is {case.evidence.name.lower()}", running=True)
-    at = case.record.evidence_at
-    gone = age(at, case.ask.now) if at is not None else None
-    left = 0.0 if gone is None else max(0.0, WATCH_SECONDS - gone)
-    return Wait(left, case.evidence.name.lower()) if left > 0 else Probe()
+    return at_pace(case, Probe(), case.evidence.name.lower())
 
 
 def adopt(case: Case) -> Decision:

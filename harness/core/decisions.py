@@ -214,6 +214,12 @@ class Case:
         return passed(limit, then, self.ask.now)
 
     @property
+    def told_twice(self) -> bool:
+        """The store said the same twice in this asking, with no dispatch between: what was decided on it did not change anything."""
+        before = self.record.told_before
+        return before is not None and not earlier(before, self.ask.since)
+
+    @property
     def missed_now(self) -> bool:
         """A contact failed since this asking began."""
         at = self.record.missed_at
@@ -239,6 +245,14 @@ def _store_gone(case: Case) -> bool:
     report = case.record.evidence
     absent = isinstance(report, MarkerReport) and report.state is MarkerState.ABSENT and not report.proven
     return case.evidence is Evidence.DOUBT and absent
+
+
+def at_pace(case: Case, step: Decision, why: str) -> Decision:
+    """`step`, not sooner than `WATCH_SECONDS` after the newest answer."""
+    at = case.record.evidence_at
+    gone = age(at, case.ask.now) if at is not None else None
+    left = 0.0 if gone is None else max(0.0, WATCH_SECONDS - gone)
+    return Wait(left, why) if left > 0 else step
 
 
 def reach(case: Case, step: Decision) -> Decision:

@@ -95,17 +95,19 @@ _FINAL: Final = frozenset({Evidence.FINISHED, Evidence.VERIFY_DOUBT, Evidence.FE
 
 
 def _marked(record: Record, since: Moment) -> Evidence:
-    """The row by what the store said last, if that still holds. An end holds for good; everything else is asked again."""
+    """The row by what the store said last, if that still holds.
+
+    An end holds for good, a loss for this asking; everything else is asked again after a failed contact.
+    """
     row = Evidence.UNREACHABLE
     if isinstance(record.evidence, MarkerReport):
         row = _marker(record, record.evidence)
-    if row in _FINAL:
+    old = record.evidence_at is None or earlier(record.evidence_at, since)
+    if row in _FINAL or (row is Evidence.LOST and not old):
         return row
     if record.misses > 0 and record.missed_at is not None:
         return Evidence.UNASKED if earlier(record.missed_at, since) else Evidence.UNREACHABLE
-    if record.evidence is None or record.evidence_at is None or earlier(record.evidence_at, since):
-        return Evidence.UNASKED
-    return row
+    return Evidence.UNASKED if record.evidence is None or old else row
 
 
 _BY_STATE: Final = {

@@ -63,6 +63,7 @@ def planned(record: Record, body: AttemptPlanned, at: Moment) -> Record:
         attempts=(*record.attempts, attempt),
         evidence=None,
         evidence_at=None,
+        told_before=None,
         check=None,
         check_at=None,
         observed_at=None,
@@ -179,10 +180,13 @@ def _told(record: Record, report: MarkerReport, at: Moment) -> Seen:
     reached = _reached(record)
     if record.state is not State.SETTLED and _says_less(record, report):
         return reached, False
-    changed = replace(reached, evidence=report, evidence_at=at)
+    known = record.evidence
+    same = isinstance(known, MarkerReport) and known.state is report.state
+    before = record.evidence_at if same else None
+    changed = replace(reached, evidence=report, evidence_at=at, told_before=before)
     if report.state not in _STARTED or _closed_at_gate(report):
         return changed, False
-    fenced = isinstance(record.evidence, MarkerReport) and record.evidence.state is MarkerState.FENCED
+    fenced = isinstance(known, MarkerReport) and known.state is MarkerState.FENCED
     seen = fault(changed, "started after it was fenced") if fenced and _has_end(record) else changed
     return replace(seen, start_seen=True), True
 

@@ -63,11 +63,12 @@ class Basis:
 class Record:
     """All that the journal knows of one execution.
 
-    `evidence` is the newest answer about the execution since its newest dispatch, None if nobody was asked since; `evidence_at` its time. An end
-    that is ours stays, whatever says less after it. `misses` counts contacts that failed since the last answer; `missed` is the newest of them,
-    `missing_since` the time of the first. `check` answers the `unless` question or the HTTP lookup, reset by every dispatch. `observed_at` is
-    when the newest attempt's end was observed, None if it was not. `purged`: the request is no longer in the spool. `settled` is the outcome in
-    force (a person's answer is turned into one), `basis` what was known then. `faults` lists what the history should not have.
+    `evidence` is the newest answer about the execution since its newest dispatch, None if nobody was asked since; `evidence_at` its time,
+    `told_before` the time of the answer before it, if that said the same. An end that is ours stays, whatever says less after it. `misses` counts
+    contacts that failed since the last answer; `missed` is the newest of them, `missing_since` the time of the first. `check` answers the `unless`
+    question or the HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed, None if it was not.
+    `purged`: the request is no longer in the spool. `settled` is the outcome in force (a person's answer is turned into one), `basis` what was
+    known then. `faults` lists what the history should not have.
     """
 
     execution: ExecutionId
@@ -79,6 +80,7 @@ class Record:
     attempts: tuple[Attempt, ...] = ()
     evidence: MarkerReport | OtherStore | None = None
     evidence_at: Moment | None = None
+    told_before: Moment | None = None
     check: CheckAnswer | None = None
     check_at: Moment | None = None
     observed_at: Moment | None = None

@@ -220,6 +220,24 @@ def test_absent_after_a_cancel_or_a_revocation_is_fenced() -> None:
         assert isinstance(decide(stopped, ask()), Fence), body
 
 
+@pytest.mark.parametrize(("waiting", "seconds"), [(True, 4.1), (True, 60.0), (False, 60.0)])
+def test_a_store_that_says_absent_to_every_fence_is_not_hurried(waiting: bool, seconds: float) -> None:
+    twice = (*SENT, probe(MarkerState.ABSENT), probe(MarkerState.ABSENT))
+    decision = decide(record(accepted(resend_limit=1), *twice), ask(seconds, waiting=waiting))
+    assert isinstance(decision, (Wait if seconds < 5.0 else Fence) if waiting else Leave)
+    anew = decide(record(accepted(resend_limit=1), *twice), ask(seconds, waiting=waiting, since=4.0))
+    assert isinstance(anew, Fence)
+
+
+def test_a_store_that_says_running_to_every_follow_is_not_hurried() -> None:
+    again = probe(MarkerState.RUNNING)
+    hurried = record(accepted(), *STARTED, again)
+    soon = replace(hurried, told_before=hurried.evidence_at)
+    assert isinstance(decide(soon, ask(4.5)), Wait)
+    assert decide(soon, ask(6.0)) == Follow(wait=True)
+    assert decide(record(accepted(), *STARTED, again, again), ask(5.1)) == Follow(wait=True)
+
+
 def test_running_is_followed_or_left_running() -> None:
     assert each(Evidence.RUNNING) == [Follow(wait=True)] * 4
     assert all(isinstance(d, Leave) and d.running for d in each(Evidence.RUNNING, waiting=False))
