@@ -214,6 +214,10 @@ class Output(Protocol):
         """At most `limit` bytes from `start`; empty at the end."""
         ...
 
+    def close(self) -> None:
+        """Lets go of what is held open; a later call opens it again. May be called twice."""
+        ...
+
 
 class Spool(Protocol):
     """Protected bytes: requests, stdin and outputs, 0600, content addressed by keyed digest."""

@@ -245,6 +245,7 @@ class _Drive:
                 self._ends[job.execution] = Driven(job.record, Leave("it is running", True))
             case _:
                 return False
+        job.tap.close()
         return True
 
     async def _perform(self, group: _Group) -> None:

@@ -73,6 +73,11 @@ class Tap:
             if self._listener is not None:
                 self._listener.news(self.execution, "spool-full", error.what)
 
+    def close(self) -> None:
+        """Lets go of the files; a later use opens them again."""
+        for output in self._outputs.values():
+            output.close()
+
     async def catch_up(self) -> None:
         """Passes on what is kept and was not passed on yet."""
         if self._listener is None:
@@ -97,7 +102,8 @@ class Tap:
         }
         results = {s: StreamResult(self.size(s), self._outputs[s].sha256(), complete[s]) for s in Stream}
         for output in self._outputs.values():
-            output.sync()
+            if output.size() > 0:
+                output.sync()
         return OutputSpooled(results[Stream.OUT], results[Stream.ERR], self._matches(marker, results, sizes))
 
     def _matches(
