@@ -8,6 +8,7 @@ connection that ended while its answer was awaited. No pty, no agent, X11 or por
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from asyncssh.constants import EXTENDED_DATA_STDERR
 
 from harness.adapters.asyncssh_errors import fault_of
 from harness.adapters.connections import Lease, Limits, Link, Pool
+from harness.adapters.ssh_asking import Ask
 from harness.core.action import SshTarget
 from harness.core.reports import Lost, NotSent, Step, Unreachable
 from harness.core.text import host_text
@@ -182,10 +184,13 @@ class ExecChannel(asyncssh.SSHClientSession[bytes]):
 class AsyncsshExec:
     """The Exec port. One pool of connections for its life; use it within one event loop and close it at the end."""
 
-    def __init__(self, limits: Limits | None = None, jitter: Callable[[], float] | None = None) -> None:
-        """`jitter` gives a fraction from 0 to 1 by which waits are spread."""
+    def __init__(
+        self, limits: Limits | None = None, ask: Ask | None = None, jitter: Callable[[], float] | None = None
+    ) -> None:
+        """`ask` asks a person what a login needs, None where there is none; `jitter`: a fraction from 0 to 1 by which waits are spread."""
+        _quiet()
         self._limits = limits or Limits()
-        self._pool = Pool(self._limits)
+        self._pool = Pool(self._limits, ask)
         self._jitter = jitter or random.SystemRandom().random
 
     async def connect(self, target: SshTarget) -> Connection | Unreachable:
@@ -211,7 +216,13 @@ class AsyncsshExec:
         await self._pool.close()
 
     async def _open_once(self, link: Link, lease: Lease, exec_string: str) -> ExecChannel | NotSent | Lost:
-        if not await link.slots.take():
+        try:
+            async with asyncio.timeout(self._limits.patience):
+                connected = await link.slots.take()
+        except TimeoutError:
+            text = "every channel of the connection is in use, and the host takes no more"
+            return NotSent(Step.AUTHENTICATED, "channels-in-use", permanent=False, text=text)
+        if not connected:
             return NotSent(Step.AUTHENTICATED, "connection-lost", permanent=False, text=link.lost)
         session = ExecChannel(link.slots.free)
         # In a task of its own: to cancel asyncssh half way would leave a channel open on the host that nobody closes.
@@ -225,6 +236,13 @@ class AsyncsshExec:
         except Exception as error:  # noqa: BLE001 - the catch-all of the phase: which fact is left, decided by `requested`
             return _failed(link, session, error, len(exec_string))
         return session
+
+
+def _quiet() -> None:
+    """asyncssh writes command lines to its log at INFO. Ours is the journal; whoever wants that log sets its level."""
+    log = logging.getLogger("asyncssh")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.WARNING)
 
 
 async def _create(lease: Lease, session: ExecChannel, exec_string: str) -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakSet
 
+from harness.adapters.ssh_asking import Ask
 from harness.adapters.ssh_dial import Dialled, dial
 from harness.core.action import SshTarget
 from harness.core.reports import Step, Unreachable
 
-Dial = Callable[[SshTarget], Awaitable[Dialled | Unreachable]]
+Dial = Callable[[SshTarget, Ask | None], Awaitable[Dialled | Unreachable]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Limits:
     """
 
     channels: int = 4
-    connections: int = 16
+    connections: int = 32
     cold: int = 6
     handshakes: int = 48
     patience: float = 30.0
@@ -224,8 +225,9 @@ class _Lane:
 class Pool:
     """All connections of one adapter."""
 
-    def __init__(self, limits: Limits, dialler: Dial = dial) -> None:
+    def __init__(self, limits: Limits, ask: Ask | None = None, dialler: Dial = dial) -> None:
         self._limits = limits
+        self._ask = ask
         self._dial = dialler
         self._lanes: dict[object, _Lane] = {}
         self._cold: dict[tuple[str, int], asyncio.Semaphore] = {}
@@ -241,7 +243,9 @@ class Pool:
             if unreachable is not None:
                 return unreachable
             link = lease.link
-            if link.live is not None and (link.load <= link.slots.bound or self._full(lane)):
+            if link.live is not None and not link.live.trusted():
+                _remove(lane, link)  # what runs on it goes on; nothing new is sent to that key
+            elif link.live is not None and (link.load <= link.slots.bound or self._full(lane)):
                 return lease
             lease.give_up()
         return Unreachable(Step.NOTHING, "closed", permanent=False, text="the connections were closed")
@@ -273,7 +277,7 @@ class Pool:
         first = target.hops[0] if target.hops else target
         cold = self._cold.setdefault((first.host, first.port), asyncio.Semaphore(self._limits.cold))
         async with cold, self._handshakes:
-            return await self._dial(target)
+            return await self._dial(target, self._ask)
 
     def _dialled(self, lane: _Lane, link: Link) -> None:
         live = link.live

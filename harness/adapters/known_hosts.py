@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import hmac
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from typing import Final
 import asyncssh
 
 from harness.adapters.ssh_files import ABSENT, read_regular
+
+Stamp = tuple[tuple[int, ...] | None, ...]
 
 DEFAULT_PORT: Final = 22
 
@@ -109,6 +112,19 @@ def look_up(files: Sequence[str], host: str, port: int, alias: str | None = None
             return Known(name, fallback.trusted, fallback.authorities, found.revoked + fallback.revoked)
         return Known(name, found.trusted, found.authorities, found.revoked + fallback.revoked)
     return found
+
+
+def stamp(files: Sequence[str]) -> Stamp:
+    """What changes when one of the files does; None for one that is not there."""
+    return tuple(_stamp(path) for path in files)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return (seen.st_dev, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What we can log in with: identity files and the agent, in the order and with the refusals of ssh.
 
-A private key is read when a connection is made and belongs to that connection only. Nothing asks for a passphrase here: a key that has
-one is left to the agent, and the note says so.
+A private key is read when a connection is made and belongs to that connection only. A key with a passphrase is left to the agent; where
+that has not got it, a person is asked if there is one, and else the note names the agent.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import asyncssh
+from asyncssh.sk import sk_available
 
+from harness.adapters.ssh_asking import TRIES, Ask, passphrase_for
 from harness.adapters.ssh_files import ABSENT, read_regular
 from harness.adapters.ssh_settings import IDENTITIES, Settings
 
-_HELD_BACK: Final = frozenset({"identity-permissions", "identity-passphrase"})
+_HELD_BACK: Final = frozenset({"identity-permissions", "identity-passphrase", "identity-hardware"})
 
 
 Certificates = list[asyncssh.SSHCertificate]
@@ -33,16 +35,34 @@ class Note:
 
 @dataclass(slots=True)
 class Identities:
-    """Keys to offer, in order, and the open agent that some of them live in (None without one). Close it after the login."""
+    """Keys to offer, in order, and the open agent that some of them live in (None without one). Close it after the login.
+
+    `locked` are the files that need a passphrase, none of them in the agent.
+    """
 
     keys: list[asyncssh.SSHKeyPair] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    locked: list[str] = field(default_factory=list)
     agent: asyncssh.SSHAgentClient | None = None
 
     def explanation(self) -> Note | None:
         """The note that explains a refused login: a key held back always does, the others where there was nothing to offer."""
         told = [note for note in self.notes if note.reason in _HELD_BACK or not self.keys]
         return min(told, key=lambda note: note.reason not in _HELD_BACK, default=None)
+
+    async def unlock_next(self, ask: Ask) -> list[asyncssh.SSHKeyPair] | None:
+        """The next key that a person unlocks; None when there is no other."""
+        while self.locked:
+            path = self.locked.pop(0)
+            for _ in range(TRIES):
+                passphrase = await ask(passphrase_for(path))
+                if not passphrase:
+                    break
+                try:
+                    return list(asyncssh.load_keypairs(path, passphrase))
+                except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError, OSError):
+                    continue
+        return None
 
     async def close(self) -> None:
         """Lets go of the agent."""
@@ -89,7 +109,8 @@ def _read(path: str, chosen: bool, certificates: Certificates, found: Identities
             found.notes.append(Note("identity-missing", f"identity file {path} does not exist"))
         return
     if b"PRIVATE KEY" not in data:
-        _remember_public_text(data, wanted)
+        public = _public_of(path)
+        wanted.update(() if public is None else (public,))
     elif seen.st_uid == os.getuid() and seen.st_mode & 0o077:
         mode = stat.S_IMODE(seen.st_mode)
         text = f"identity file {path} can be read by others (mode {mode:04o}) and is not used; next: chmod 600 {path}"
@@ -102,36 +123,39 @@ def _load(path: str, data: bytes, certificates: Certificates, found: Identities,
     try:
         # The path, not the bytes: a certificate beside the key is found by its name. With a certificate the plain key is a second pair.
         pairs = asyncssh.load_keypairs(path, certlist=certificates)
-    except asyncssh.KeyImportError as error:
+    except (asyncssh.KeyEncryptionError, ValueError, OSError) as error:
         _remember_public(path, wanted)
-        found.notes.append(_why_unusable(path, data, error))
-    except (asyncssh.KeyEncryptionError, ValueError, OSError):
-        found.notes.append(Note("identity-unreadable", f"identity file {path} holds no key that can be read"))
+        if str(error).startswith("Passphrase") or b"ENCRYPTED" in data:
+            found.locked.append(path)
+            text = f"identity file {path} needs a passphrase; next: give it to ssh-agent with ssh-add {path}"
+            found.notes.append(Note("identity-passphrase", text))
+        else:
+            text = f"identity file {path} holds no key that can be read"
+            found.notes.append(Note("identity-unreadable", text))
     else:
-        found.keys.extend(pairs)
         wanted.update(pair.key_public_data for pair in pairs)
-
-
-def _why_unusable(path: str, data: bytes, error: asyncssh.KeyImportError) -> Note:
-    if str(error).startswith("Passphrase") or b"ENCRYPTED" in data:
-        text = f"identity file {path} needs a passphrase, which is never asked for here; next: give it to ssh-agent with ssh-add {path}"
-        return Note("identity-passphrase", text)
-    return Note("identity-unreadable", f"identity file {path} holds no key that can be read")
+        usable = [pair for pair in pairs if sk_available or not pair.algorithm.startswith(b"sk-")]
+        found.keys.extend(usable)
+        if len(usable) < len(pairs):
+            text = (
+                f"identity file {path} needs a security key; next: give it to ssh-agent with ssh-add {path}"
+            )
+            found.notes.append(Note("identity-hardware", text))
 
 
 def _remember_public(path: str, wanted: set[bytes]) -> None:
-    try:
-        data, _ = read_regular(f"{path}.pub")
-    except OSError:
-        return
-    _remember_public_text(data, wanted)
+    """The public half of a private key, from the file beside it."""
+    public = _public_of(f"{path}.pub")
+    if public is not None:
+        wanted.add(public)
 
 
-def _remember_public_text(data: bytes, wanted: set[bytes]) -> None:
+def _public_of(path: str) -> bytes | None:
     try:
-        wanted.add(asyncssh.import_public_key(data).public_data)
-    except (asyncssh.KeyImportError, ValueError):
-        return
+        data, _ = read_regular(path)
+        return asyncssh.import_public_key(data).public_data
+    except (OSError, ValueError):
+        return None
 
 
 async def _ask_agent(
@@ -154,6 +178,8 @@ async def _ask_agent(
         return
     offered[:0] = [pair for pair in certified if pair.has_cert]
     mine = [pair for pair in offered if pair.key_public_data in wanted]
+    held = {pair.key_public_data for pair in offered}
+    found.locked = [file for file in found.locked if _public_of(f"{file}.pub") not in held]
     others = (
         [] if settings.identities_only else [pair for pair in offered if pair.key_public_data not in wanted]
     )

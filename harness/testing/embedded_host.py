@@ -102,6 +102,8 @@ class EmbeddedHost:
         self.faults = Faults()
         self.counts = Counts()
         self.account = _ACCOUNT
+        self.password: str | None = None  # also lets in whoever knows it
+        self.code: str | None = None  # likewise, asked for as a one-time code
         self.port = 0
         self._host_key = asyncssh.generate_private_key("ssh-ed25519")
         self._user_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -276,6 +278,23 @@ class _Server(asyncssh.SSHServer):
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         mine = key.public_data == self.host.user_key.public_data
         return mine and username == self.host.account and not self.host.faults.reject_auth
+
+    def password_auth_supported(self) -> bool:
+        return self.host.password is not None
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return password == self.host.password and username == self.host.account
+
+    def kbdint_auth_supported(self) -> bool:
+        return self.host.code is not None
+
+    def get_kbdint_challenge(
+        self, username: str, lang: str, submethods: str
+    ) -> tuple[str, str, str, list[tuple[str, bool]]]:
+        return ("", "", "", [("One-time code:\x1b[2J", True)])
+
+    def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> bool:
+        return list(responses) == [self.host.code] and username == self.host.account
 
     def validate_ca_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         self.host.counts.offered_certificates += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -57,6 +58,14 @@ async def attempt(
         return connection
     channel = await adapter.open(connection, command)
     return channel if isinstance(channel, (NotSent, Lost)) else await hear(channel)
+
+
+async def test_command_lines_are_not_logged(
+    host: EmbeddedHost, subject: Subject, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        await run(subject, "echo hunter2 >&2")
+    assert "hunter2" not in caplog.text
 
 
 async def test_a_missing_status_is_none_and_the_end_is_clean(host: EmbeddedHost, subject: Subject) -> None:
@@ -166,9 +175,9 @@ async def test_a_silent_line_ends_a_write_that_waits(
 
 
 async def test_refused_channels_are_tried_again_and_run_once(host: EmbeddedHost, subject: Subject) -> None:
-    host.faults.refuse_channels = 3
+    host.faults.refuse_channels = 6  # more than the places of a connection
     assert (await run(subject, "echo once")).out == b"once\n"
-    assert (host.counts.refused_channels, host.counts.commands) == (3, ["echo once"])
+    assert (host.counts.refused_channels, host.counts.commands) == (6, ["echo once"])
 
 
 async def test_a_host_that_takes_few_channels_gets_few_and_all_run(
@@ -190,6 +199,18 @@ async def test_a_channel_that_stays_refused_is_proven_not_sent(
     assert (report.step, report.reason, report.permanent) == (Step.AUTHENTICATED, "channel-refused", False)
     host.faults.max_sessions = None
     assert isinstance(await attempt(hasty, host.target(), "echo now"), Heard)
+
+
+async def test_a_connection_without_a_free_channel_is_proven_not_sent(host: EmbeddedHost) -> None:
+    adapter = AsyncsshExec(Limits(channels=1, patience=0.0))
+    connection = await connected(adapter, host.target())
+    first = await adapter.open(connection, "cat")
+    assert not isinstance(first, (NotSent, Lost))
+    report = await adapter.open(connection, "echo never")
+    assert isinstance(report, NotSent)
+    assert (report.reason, report.permanent) == ("channels-in-use", False)
+    assert isinstance(await attempt(adapter, host.target(), "echo elsewhere"), Heard)
+    await adapter.close()
 
 
 async def test_a_caller_that_goes_away_before_the_channel_opens_has_sent_nothing(

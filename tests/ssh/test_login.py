@@ -207,6 +207,16 @@ class TestHostKeys:
             key.get_fingerprint("sha256") for key in (host.host_key, other)
         }
 
+    @pytest.mark.parametrize("trusted", ["[db]:7", "db"])
+    @pytest.mark.parametrize("revoked", ["[db]:7", "db"])
+    def test_a_key_is_revoked_under_either_name(self, tmp_path: Path, trusted: str, revoked: str) -> None:
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        path = tmp_path / "known"
+        path.write_text(f"{trusted} {public_half(key)}\n@revoked {revoked} {public_half(key)}\n")
+        known = known_hosts.look_up([str(path)], "DB", 7)
+        assert [entry.where for entry in known.trusted] == [f"{path}:1"]
+        assert known.verdict(key) is Verdict.REVOKED
+
     def test_revoked_is_stronger_than_trusted(self) -> None:
         key = asyncssh.generate_private_key("ssh-ed25519")
         entry = known_hosts.Entry("x:1", key)

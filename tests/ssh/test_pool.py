@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import asyncssh
 import pytest
 
 from harness.adapters.asyncssh_exec import AsyncsshExec
 from harness.adapters.connections import Lease, Limits, Pool, Slots
-from harness.core.reports import Unreachable
+from harness.core.reports import Lost, NotSent, Unreachable
+from harness.testing.conformance.exec_suite import hear
 from harness.testing.embedded_host import EmbeddedHost, Hold
 
 
@@ -106,6 +108,48 @@ async def test_a_lost_connection_is_out_of_the_pool(host: EmbeddedHost, pool: Po
     (again,) = leases_of([await pool.connect(host.target())])
     assert again.key != lease.key
     assert lease.link.live is None
+
+
+async def test_a_key_that_is_revoked_gets_nothing_new_and_what_runs_goes_on(host: EmbeddedHost) -> None:
+    adapter = AsyncsshExec()
+    first = await adapter.connect(host.target())
+    assert isinstance(first, Lease)
+    channel = await adapter.open(first, "cat")
+    assert not isinstance(channel, (NotSent, Lost))
+    public = host.known_hosts_line().split(None, 1)[1]
+    with host.known_hosts.open("a") as file:
+        file.write(f"@revoked * {public}")
+    found = await adapter.connect(host.target())
+    assert isinstance(found, Unreachable)
+    assert found.reason == "host-key-revoked"
+    await channel.write(b"still here")
+    await channel.write_eof()
+    assert (await hear(channel)).out == b"still here"
+    await adapter.close()
+
+
+@pytest.mark.parametrize("change", ["", "[other]:1 ssh-ed25519 AAAA\n"])
+async def test_a_change_of_known_hosts_that_keeps_the_key_keeps_the_connection(
+    host: EmbeddedHost, pool: Pool, change: str
+) -> None:
+    first = await pool.connect(host.target())
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key("openssh").decode()
+    with host.known_hosts.open("a") as file:
+        file.write(f"{change}[127.0.0.1]:{host.port} {other}")
+    (again,) = leases_of([await pool.connect(host.target())])
+    assert again.key == getattr(first, "key", None)
+    assert len(again.accepted_host_keys) == 2
+
+
+async def test_known_hosts_that_cannot_be_read_any_more_accept_nothing_new(
+    host: EmbeddedHost, pool: Pool
+) -> None:
+    leases_of([await pool.connect(host.target())])
+    host.known_hosts.unlink()
+    host.known_hosts.mkdir()
+    found = await pool.connect(host.target())
+    assert isinstance(found, Unreachable)
+    assert found.reason == "known-hosts-unreadable"
 
 
 async def test_closing_tells_those_who_wait(host: EmbeddedHost, pool: Pool) -> None:

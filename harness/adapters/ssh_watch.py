@@ -1,0 +1,160 @@
+"""What asyncssh asks us while one machine is logged in to: is this its key, what can we log in with. And the end of the connection.
+
+The key of a host is asked about again for as long as its connection is used: who takes a key out of known_hosts, or revokes it, is heard at
+the next use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import asyncssh
+
+from harness.adapters import known_hosts
+from harness.adapters.asyncssh_errors import fault_of
+from harness.adapters.known_hosts import Known, KnownHostsUnreadable, Verdict
+from harness.adapters.ssh_asking import TRIES, Ask, password_for, prompt_of
+from harness.adapters.ssh_identities import Identities
+from harness.adapters.ssh_settings import Leg
+from harness.core.reports import Step, Unreachable
+from harness.core.text import host_text
+
+
+@dataclass(slots=True)
+class Trust:
+    """That the key of one machine was accepted, and by which state of the files. `accepted` are fingerprints."""
+
+    leg: Leg
+    key: asyncssh.SSHKey
+    stamp: known_hosts.Stamp
+    accepted: frozenset[str]
+
+    def holds(self) -> bool:
+        """Whether the key is accepted now; costs a stat for each file where nothing has changed.
+
+        A key that a certificate vouched for is not decided here: after a change of the files it has to be shown again.
+        """
+        stamp = known_hosts.stamp(self.leg.settings.known_hosts)
+        if stamp == self.stamp:
+            return True
+        try:
+            known = known_of(self.leg)
+        except KnownHostsUnreadable:
+            return False
+        if known.verdict(self.key) is not Verdict.TRUSTED:
+            return False
+        self.stamp, self.accepted = stamp, known.fingerprints()
+        return True
+
+
+def known_of(leg: Leg) -> Known:
+    """What known_hosts says of a machine now. Raises KnownHostsUnreadable."""
+    return known_hosts.look_up(leg.settings.known_hosts, leg.host, leg.port, leg.settings.host_key_alias)
+
+
+class Watch(asyncssh.SSHClient):
+    """Decides on the host key, hands out the identities, and sees the end of one connection."""
+
+    def __init__(self, leg: Leg, known: Known, identities: Identities, ask: Ask | None) -> None:
+        self._leg = leg
+        self._known = known
+        self._identities = identities
+        self._offered = False
+        self._ask = ask
+        self._passwords = 0
+        self._listeners: list[Callable[[], None]] = []
+        self.presented: asyncssh.SSHKey | None = None
+        self.verdict: Verdict | None = None
+        self.lost: str | None = None
+
+    def on_lost(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once when the connection is gone; at once if it is gone already."""
+        if self.lost is None:
+            self._listeners.append(listener)
+        else:
+            listener()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncssh after all channels have been told."""
+        self.lost = fault_of(exc).text if exc is not None else "the connection was closed"
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Every plain host key is decided here, also at a later key exchange."""
+        self.presented = key
+        self.verdict = self._known.verdict(key)
+        return self.verdict is Verdict.TRUSTED
+
+    async def public_key_auth_requested(self) -> Sequence[asyncssh.SSHKeyPair] | None:
+        """All identities at once; where none of them was taken, those with a passphrase, one by one; then none."""
+        if not self._offered:
+            self._offered = True
+            if self._identities.keys:
+                return self._identities.keys
+        return None if self._ask is None else await self._identities.unlock_next(self._ask)
+
+    async def password_auth_requested(self) -> str | None:
+        """Asks a person, a few times at most."""
+        self._passwords += 1
+        if self._ask is None or self._passwords > TRIES:
+            return None
+        return await self._ask(password_for(self._leg.place))
+
+    def kbdint_auth_requested(self) -> str | None:
+        """One-time codes and the like, where there is a person."""
+        return None if self._ask is None or self._passwords >= TRIES else ""
+
+    async def kbdint_challenge_received(
+        self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> list[str] | None:
+        """Passes the host's prompts on."""
+        self._passwords += 1 if prompts else 0
+        answers: list[str] = []
+        for prompt, echo in prompts:
+            answer = None if self._ask is None else await self._ask(prompt_of(self._leg.place, prompt, echo))
+            if answer is None:
+                return None
+            answers.append(answer)
+        return answers
+
+
+def refusal(reason: str, text: str) -> Unreachable:
+    """A machine that was connected to and will not let us in, or that we do not trust."""
+    return Unreachable(Step.CONNECTED, reason, permanent=True, text=text)
+
+
+def host_key_refused(
+    leg: Leg, known: Known, watch: Watch, error: asyncssh.HostKeyNotVerifiable
+) -> Unreachable:
+    """In words: which key, against which line, and what to type where it is only unknown."""
+    key = watch.presented
+    if key is None or watch.verdict is None:
+        reason = "host-key-revoked" if "revoked" in error.reason else "host-certificate"
+        return refusal(reason, f"{leg.place}: {host_text(error.reason)}")
+    shown = f"the host shows the key {key.get_algorithm()} {known_hosts.fingerprint(key)}"
+    match watch.verdict:
+        case Verdict.REVOKED:
+            return refusal("host-key-revoked", f"{leg.place}: {shown}, which is revoked in known_hosts")
+        case Verdict.CHANGED:
+            places = ", ".join(
+                f"{one.where} ({known_hosts.fingerprint(one.key)})" for one in known.trusted[:3]
+            )
+            text = f"{shown}, but known_hosts has another one: {places}; it may be another machine"
+            return refusal("host-key-changed", f"{leg.place}: {text}")
+        case Verdict.UNKNOWN | Verdict.TRUSTED:
+            file = (*leg.settings.known_hosts, "known_hosts")[0]
+            line = known_hosts.line_for(known.name, key)
+            text = f"{shown}, which is not known; if its owner confirms it, add this line to {file}: {line}"
+            return refusal("host-key-unknown", f"{leg.place}: {text}")
+
+
+def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectError) -> Unreachable:
+    """A login that was refused is explained by a key that was held back, else by the host's words."""
+    fault = fault_of(error)
+    note = identities.explanation() if fault.reason == "auth-failed" else None
+    if note is not None:
+        return refusal(note.reason, f"{leg.place}: login refused; {note.text}")
+    return Unreachable(Step.CONNECTED, fault.reason, fault.permanent, f"{leg.place}: {fault.text}")
