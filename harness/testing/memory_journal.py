@@ -123,13 +123,13 @@ class MemoryJournal:
     async def changed(self, since: int) -> int:
         """See the port."""
         while len(self.rows) <= since:
+            self._require_open()
             news = asyncio.Event()
             self._waiting.add(news)
             try:
                 await news.wait()
             finally:
                 self._waiting.discard(news)
-            self._require_open()
         return len(self.rows)
 
     async def close(self) -> None:
