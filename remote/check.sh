@@ -30,7 +30,7 @@ h_check_command() {
         h_put "pid $h_pid$h_nl" >&8
         exec </dev/null >&7 2>&9 7>&- 8>&- 9>&-
         umask "$h_umask"
-        if [ -n "$h_lc_set" ]; then LC_ALL=$h_lc; else unset LC_ALL; fi
+        h_locale
         eval "$h_s_env"
         [ -z "$h_cwd" ] || CDPATH='' cd -- "$h_cwd" || exit 126
         eval "$h_s_command"

@@ -98,19 +98,36 @@ h_mark() {
     } &
 }
 
-# h_seek NAME: looks for the sentinel behind the size at which it was written. Bytes that a variable cannot hold are turned into dots, one for one.
+# h_seek NAME: looks for the sentinel behind the size at which it was written, on and on while there is more.
 h_seek() {
     eval "h_base=\$h_base_$1"
     [ -n "$h_base" ] || return 1
+    h_seek_piece "$1"
+    while [ "$h_val" = more ]; do
+        h_base=$((h_base + 299900))
+        h_seek_piece "$1"
+    done
+    [ "$h_val" = found ] || return 1
+    eval "h_size_$1=\$((h_base + \${#h_found})) h_whole_$1=yes"
+}
+
+# h_seek_piece NAME: h_val is `found`, with what stands before the sentinel in h_found, `more` where the piece is full, or `none`. Bytes that a
+# variable cannot hold are turned into dots, one for one.
+h_seek_piece() {
     h_found=$(
         {
             h_skip 3 "$h_base"
             head -c 300000 <&3
         } 3<"$h_dir/$1" | tr -c '@a-z0-9 ' '[.*]'
     )
-    case $h_found in *"@$h_token end of $1@"*) ;; *) return 1 ;; esac
-    h_found=${h_found%%"@$h_token end of $1@"*}
-    eval "h_size_$1=\$((h_base + \${#h_found})) h_whole_$1=yes"
+    h_val=none
+    [ "${#h_found}" -lt 300000 ] || h_val=more
+    case $h_found in
+        *"@$h_token end of $1@"*)
+            h_found=${h_found%%"@$h_token end of $1@"*}
+            h_val=found
+            ;;
+    esac
 }
 
 # h_skip FD BYTES: sets the file offset of a descriptor (3 or above) without reading what lies before.

@@ -69,7 +69,7 @@ h_launch() {
         h_put "$h_pid $h_began $h_nl" >"$h_dir/j.$h_token"
         exec <"$2" >"$3" 2>"$4" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
         umask "$h_umask"
-        if [ -n "$h_lc_set" ]; then LC_ALL=$h_lc; else unset LC_ALL; fi
+        h_locale
         eval "$h_s_env"
         HARNESS_EXECUTION_ID=$h_id
         export HARNESS_EXECUTION_ID

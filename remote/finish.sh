@@ -61,6 +61,16 @@ h_verify_run() {
     h_unwatch
     h_status "$h_rc"
     h_verify=$h_val
+    case $h_verify in 143 | 137) ! h_asked ' verify cancel ' || h_verify=- ;; esac
+}
+
+# h_asked WORDS: whether a signal was asked for one of these reasons.
+h_asked() {
+    [ -e "$h_dir/y.$h_token" ] || return 1
+    while read -r h_x h_y; do
+        case $1 in *" $h_x "*) return 0 ;; esac
+    done <"$h_dir/y.$h_token"
+    return 1
 }
 
 # h_close REASON: we have the gate and will not run.

@@ -21,6 +21,11 @@ h_init() {
     h_id='' h_witness='' h_token='' h_q_store='' h_ids='' h_chunks=0 h_in_chunk=0
 }
 
+# h_locale: the caller's locale again, in a subshell that becomes another program.
+h_locale() {
+    if [ -n "$h_lc_set" ]; then LC_ALL=$h_lc; else unset LC_ALL; fi
+}
+
 # h_use_print: chooses a *builtin* that writes its argument as it is: nothing secret may become the argv of another program.
 # With a PATH that holds nothing, only a builtin `print` is found (a program of that name exists on some hosts).
 h_use_print() {

@@ -8,6 +8,7 @@
 
 h_run() {
     {
+        h_locale
         exec setsid sh "$h_bin/$h_sha.super" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
     } | h_front
 }

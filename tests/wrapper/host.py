@@ -113,6 +113,7 @@ class Host:
             link.symlink_to(target)
         self.path = path if path is not None else f"{self.bin}:/usr/sbin:/usr/bin:/sbin:/bin"
         self.env: dict[str, str] = {"HOME": str(home), "PATH": self.path, "USER": "tester"}
+        self.umask = 0o022
         self.store_id = ""
         self.witness = ""
         self.sequence = 0
@@ -123,6 +124,10 @@ class Host:
 
     def directory(self, identifier: str, witness: str | None = None) -> Path:
         return self.store / "x" / (witness or self.witness) / identifier
+
+    def hold(self, utility: str, call: int = 1) -> Hold:
+        """From now on the host's `utility` waits at its N-th call. Not for busybox, which asks no PATH."""
+        return Hold(self.bin, utility, call)
 
     # -- processes
 
@@ -135,6 +140,7 @@ class Host:
             env=self.env,
             cwd=self.home,
             start_new_session=True,
+            umask=self.umask,
         )
 
     def start(self, verb: str, head: bytes, raw: bytes = b"") -> tuple[str, subprocess.Popen[bytes]]:
@@ -225,14 +231,66 @@ class Host:
         lines = "".join(f"id {name} {witness or self.witness} {hex32()}\n" for name in identifiers)
         return self.ask("fence", f"store {self.store_id}\n{lines}".encode())
 
+    def cancel(self, mode: str, *identifiers: str, grace: int = 1) -> Reply:
+        lines = "".join(f"id {name} {self.witness} {hex32()}\n" for name in identifiers)
+        return self.ask("cancel", f"store {self.store_id}\nmode {mode}\ngrace {grace}\n{lines}".encode())
+
+    def settle(self, identifier: str) -> Reply:
+        """Returns when the digests of a finished run are there: the last thing that its supervisor does."""
+        while True:
+            reply = self.probe(identifier)
+            if any(line.startswith("digest ") for line in reply.lines):
+                return reply
+
+    def finish(self, started: tuple[str, subprocess.Popen[bytes]]) -> Reply:
+        """What a started verb answered."""
+        nonce, process = started
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin = None
+        out, err = process.communicate(timeout=60)
+        return read_reply(nonce, out, err)
+
     def state(self, identifier: str) -> str:
         return self.probe(identifier).line("marker").split()[2]
+
+
+class Hold:
+    """A utility of the host that waits at its N-th call until the test lets it go on."""
+
+    def __init__(self, folder: Path, name: str, call: int) -> None:
+        real = shutil.which(name)
+        assert real is not None
+        self._folder = folder / f"hold-{name}"
+        self._folder.mkdir()
+        self._reached, self._go = self._folder / "reached", self._folder / "go"
+        os.mkfifo(self._reached)
+        os.mkfifo(self._go)
+        self._shim = folder / name
+        self._shim.write_text(
+            "#!/bin/dash\n"
+            f"d={self._folder}; read -r n <$d/n || n=0; n=$((n + 1)); echo $n >$d/n\n"
+            f'[ $n != {call} ] || {{ echo $$ >$d/reached; read -r x <$d/go; }}\nexec {real} "$@"\n'
+        )
+        (self._folder / "n").write_text("0\n")
+        self._shim.chmod(0o755)
+
+    def wait(self) -> int:
+        """Returns when the utility waits; its pid."""
+        return int(self._reached.read_text())
+
+    def go_on(self) -> None:
+        """Lets it go on, and all later calls."""
+        with self._go.open("w") as file:
+            file.write("on\n")
+        self._shim.unlink()
+
+
+def parent(pid: int) -> int:
+    """The pid of a process' parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def request(nonce: str, head: bytes) -> bytes:
     lines = head.count(b"\n")
     return b"#\n#\n#\n#\n@%s request %d\n%s@%s end\n" % (nonce.encode(), lines, head, nonce.encode())
-
-
-def clean_env() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key in ("PATH", "LANG")}
