@@ -36,12 +36,25 @@ from tests.marked.rig import (
 )
 from tests.marked.rigs import LocalRig, Rig, SimulatedRig
 
-SHELLS = {"dash": ("dash",), "busybox": ("busybox", "sh")}
+SHELLS = {
+    "dash": ("dash",),
+    "busybox": ("busybox", "sh"),
+    "bash": ("bash", "--posix"),
+    "mksh": ("mksh",),
+    "zsh": ("zsh",),
+    "yash": ("yash",),
+    "ksh93": ("ksh93",),
+}
+EVERY_DAY = ("simulated", "dash", "busybox")
+HOSTS = [
+    *EVERY_DAY,
+    *(pytest.param(name, marks=pytest.mark.soak) for name in SHELLS if name not in EVERY_DAY),
+]
 ONE = execution(1)
 TWO = execution(2)
 
 
-@pytest.fixture(params=["simulated", *SHELLS])
+@pytest.fixture(params=HOSTS)
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
     if request.param == "simulated":
         yield SimulatedRig()
@@ -68,15 +81,28 @@ async def probe(marked: Marked, ask: ProbeAsk) -> object:
 
 
 async def test_status_and_bytes_come_back(marked: Marked, rig: Rig, permits: Permits, sink: Kept) -> None:
-    request = MarkedRequest(rig.says(b"out\n\xff\x01", b"\nerr\n", 7))
+    request = MarkedRequest(rig.says(b"out\n\x7f\x01", b"\nerr\n", 7))
     report = await marked.send(TARGET, ONE, request, None, permits, sink)
     assert isinstance(report, Finished), report
-    assert (bytes(sink.out), bytes(sink.err), sink.starts) == (b"out\n\xff\x01", b"\nerr\n", 1)
+    assert (bytes(sink.out), bytes(sink.err), sink.starts) == (b"out\n\x7f\x01", b"\nerr\n", 1)
     found = await probe(marked, ask_of(ONE, permits))
     assert isinstance(found, MarkerReport)
     assert (found.state, found.finish, found.proven) == (MarkerState.FINISHED, report.record, True)
     assert (found.out_size, found.err_size) == (6, 5)
     assert rig.effects() == 1
+
+
+async def test_bytes_beyond_ascii_arrive_as_they_are_or_nothing_is_sent(
+    marked: Marked, rig: Rig, permits: Permits, sink: Kept
+) -> None:
+    word = bytes(range(0x80, 0x100))
+    report = await marked.send(TARGET, ONE, MarkedRequest(rig.says(word, b"", 0)), None, permits, sink)
+    if isinstance(report, NotSent):
+        assert (report.reason, report.permanent, rig.effects()) == ("eight", True, 0)
+        assert permits.planned == []
+    else:
+        assert isinstance(report, Finished), report
+        assert bytes(sink.out) == word
 
 
 async def test_stdin_is_the_bytes_that_were_given(
@@ -174,6 +200,7 @@ async def test_a_cut_reply_is_followed_to_the_same_bytes(marked: Marked, rig: Ri
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("rig", EVERY_DAY, indirect=True)
 async def test_a_reply_that_is_cut_after_any_byte_is_followed_to_the_same_bytes(
     marked: Marked, rig: Rig
 ) -> None:
