@@ -164,7 +164,10 @@ class _File:
         command = table.get("command")
         words = command if isinstance(command, list) else []
         if not words or not all(isinstance(word, str) and word and "\0" not in word for word in words):
-            raise self._error("command", f'credential.{name} needs command = ["PROGRAM", "ARGUMENT", ...]')
+            raise self._error(
+                name if command is None else "command",
+                f'credential.{name} needs command = ["PROGRAM", "ARGUMENT", ...]',
+            )
         return name, tuple(words)
 
     def _known(self, table: dict[str, object], known: tuple[str, ...], what: str) -> None:
