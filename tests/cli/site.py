@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -107,8 +107,15 @@ class Site:
         return self._wait(now())
 
     def cut(self, name: str = "db1", how: Cut = Cut.RST) -> None:
-        """Cuts every link to a host."""
-        self.do(lambda: self.proxies[name].cut(how))
+        """Cuts every link to a host; those that ended by themselves are forgotten."""
+
+        def act() -> None:
+            links, self.proxies[name].links = self.proxies[name].links, []
+            for link in links:
+                with suppress(OSError):
+                    link.cut(how)
+
+        self.do(act)
 
     def refuse(self, refusing: bool, name: str = "db1") -> None:
         """Whether new links are closed at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from harness.faces.cli.live import Live
 from harness.faces.cli.options import SECONDS, Once, connection_options, seconds
 from harness.faces.cli.remote import HOST, asked_host
 from harness.faces.cli.watching import Left, Watch
+from harness.result import Result
+from harness.tap import Silence
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +90,27 @@ async def _there(harness: Harness, call: Call, live: Live, watch: Watch) -> int:
     live.news(execution, "attached", call.host)
     try:
         result = await watch.over(_followed(harness, call, live, execution))
-        await watch.over(live.flush())
     except Left as left:
         live.give_up()
         tell.left_there(execution, call.host, left.text)
-        result = await harness.attach_host(call.host, execution, live, call.options, wait=False)
+        result = await _state(harness, call, execution)
     except TimeoutError:
-        result = await harness.attach_host(call.host, execution, live, call.options, wait=False)
-        await live.flush()
+        result = await _state(harness, call, execution)
+    with suppress(Left):
+        await watch.over(live.flush())
     if call.manner.json:
         json_out.write([result])
     tell.explain_there(result, call.host)
     return exit_code([result])
 
 
-async def _followed(harness: Harness, call: Call, live: Live, execution: ExecutionId) -> Any:
+async def _state(harness: Harness, call: Call, execution: ExecutionId) -> Result:
+    """What the host says of it now; what it wrote was shown already, as far as we waited."""
+    assert call.host is not None
+    return await harness.attach_host(call.host, execution, Silence(), call.options, wait=False)
+
+
+async def _followed(harness: Harness, call: Call, live: Live, execution: ExecutionId) -> Result:
     assert call.host is not None
     async with asyncio.timeout(call.wait):
         return await harness.attach_host(call.host, execution, live, call.options)
