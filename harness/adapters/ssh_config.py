@@ -309,7 +309,7 @@ def _settings(answers: Answers, tokens: _Tokens) -> Settings:
         else paths("identityagent", ())[0],
         user_known_hosts_file=paths("userknownhostsfile", DEFAULTS.user_known_hosts_file),
         global_known_hosts_file=paths("globalknownhostsfile", DEFAULTS.global_known_hosts_file),
-        host_key_alias=answers.first("hostkeyalias"),
+        host_key_alias=alias.lower() if (alias := answers.first("hostkeyalias")) is not None else None,
         address_family=_one_of(answers, "addressfamily", DEFAULTS.address_family, ("any", "inet", "inet6")),
         connect_timeout=_seconds(answers, "connecttimeout") or DEFAULTS.connect_timeout,
         # 0 would mean never to notice a dead line: then ours.

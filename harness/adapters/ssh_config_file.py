@@ -72,11 +72,14 @@ class Query:
 
 def read(sources: Sequence[Source], query: Query, given: Answers) -> Answers:
     """`given` (what the command line said) and what the files add to it. Raises RequestError for a file that cannot be used."""
-    first = _Reader(query, given, final=False)
+    first = _Reader(query, given, host=query.name, final=False)
     for source in sources:
         first.file(source, active=True, depth=0)
     if first.wants_final:
-        second = _Reader(query, given, final=True)
+        # As ssh: the second pass matches Host against what the first one found, and cannot change it.
+        host = first.host_name().lower()
+        given.values["hostname"] = (host,)
+        second = _Reader(query, given, host=host, final=True)
         for source in sources:
             second.file(source, active=True, depth=0)
     return given
@@ -85,8 +88,9 @@ def read(sources: Sequence[Source], query: Query, given: Answers) -> Answers:
 class _Reader:
     """One pass over the files."""
 
-    def __init__(self, query: Query, answers: Answers, final: bool) -> None:
+    def __init__(self, query: Query, answers: Answers, host: str, final: bool) -> None:
         self._query = query
+        self._host = host
         self._answers = answers
         self._final = final
         self.wants_final = False
@@ -103,15 +107,19 @@ class _Reader:
             place = f"{source.path}:{number}"
             words = [rest.strip()] if keyword in _RAW else split_words(rest, place)
             if keyword == "host":
-                block = active and _host_matches(words, self._query.name)
+                block = active and _host_matches(words, self._host)
             elif keyword == "match":
-                block = active and self._match(words, place)
+                block = self._match(words, place, active)
             elif not words or not words[0]:
                 raise RequestError(f"{place}: {keyword} has no value; nothing was sent")
             elif keyword == "include":
                 self._include(words, source, block, depth)
             elif block:
                 self._answers.put(keyword, words, place)
+
+    def host_name(self) -> str:
+        """HostName as far as it is known now."""
+        return (self._answers.first("hostname") or self._host).replace("%h", self._host)
 
     def _include(self, words: Sequence[str], source: Source, active: bool, depth: int) -> None:
         for word in words:
@@ -122,9 +130,9 @@ class _Reader:
                     Source(name, source.folder, required=True, private=source.private), active, depth + 1
                 )
 
-    def _match(self, words: Sequence[str], place: str) -> bool:
+    def _match(self, words: Sequence[str], place: str, active: bool) -> bool:
         pending = list(words)
-        matches = True
+        matches = active  # as ssh: a second pass is asked for also by a block that cannot match
         while pending:
             criterion, separator, value = pending.pop(0).partition("=")
             pending[:0] = [value] if separator else []
@@ -146,9 +154,7 @@ class _Reader:
 
     def _holds(self, criterion: str, patterns: str, place: str) -> bool:
         subjects: dict[str, Callable[[], str]] = {
-            "host": lambda: (self._answers.first("hostname") or self._query.name).replace(
-                "%h", self._query.name
-            ),
+            "host": self.host_name,
             "originalhost": lambda: self._query.name,
             "user": lambda: self._answers.first("user") or self._query.local_user,
             "localuser": lambda: self._query.local_user,

@@ -6,6 +6,7 @@ that has not got it, a person is asked if there is one, and else the note names 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
 from collections.abc import Sequence
@@ -126,7 +127,7 @@ def _load(path: str, data: bytes, certificates: Certificates, found: Identities,
     except (asyncssh.KeyEncryptionError, ValueError, OSError) as error:
         _remember_public(path, wanted)
         if str(error).startswith("Passphrase") or b"ENCRYPTED" in data:
-            found.locked.append(path)
+            found.locked.extend([path] if _can_be_unlocked(data) else [])
             text = f"identity file {path} needs a passphrase; next: give it to ssh-agent with ssh-add {path}"
             found.notes.append(Note("identity-passphrase", text))
         else:
@@ -141,6 +142,11 @@ def _load(path: str, data: bytes, certificates: Certificates, found: Identities,
                 f"identity file {path} needs a security key; next: give it to ssh-agent with ssh-add {path}"
             )
             found.notes.append(Note("identity-hardware", text))
+
+
+def _can_be_unlocked(data: bytes) -> bool:
+    """OpenSSH's own format needs bcrypt, which asyncssh does without where it is not installed: then only the agent helps."""
+    return b"OPENSSH PRIVATE KEY" not in data or importlib.util.find_spec("bcrypt") is not None
 
 
 def _remember_public(path: str, wanted: set[bytes]) -> None:

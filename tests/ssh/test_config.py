@@ -265,6 +265,23 @@ def test_match_final_sees_the_resolved_host_and_does_not_overrule(config: Write)
     assert (target.account, target.port) == ("late", 8)
 
 
+def test_the_second_pass_matches_what_the_first_one_found(config: Write) -> None:
+    config("Match final\n  ConnectTimeout 9\n", "part")
+    path = config(
+        """
+        Host *.internal
+            Port 7
+            HostName never
+        Host Web1
+            HostName %h.Internal
+        Host nothing
+            Include part
+        """
+    )
+    target = resolve("Web1", ConnectOptions(config_file=path))
+    assert (target.host, target.port, target.options) == ("web1.internal", 7, ())
+
+
 def test_includes_are_read_in_place_and_only_inside_a_block_that_matches(config: Write) -> None:
     config("Port 7\nHost db*\n  User db\n", "part")
     path = config("Host web*\n  Include part\n  User web\nHost db*\n  Include part\n")
