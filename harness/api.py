@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from harness.accepting import Admission, Wish, admit
 from harness.compose import Composition, compose
@@ -35,10 +35,10 @@ from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, RunId, new_review_
 from harness.core.moment import Moment
 from harness.core.reports import MarkerReport, MarkerState
 from harness.core.state import Record, State
-from harness.foreign import HostSilent, follow_unknown
+from harness.foreign import cancel_unknown, follow_unknown
 from harness.marked import CancelAsk
 from harness.perform import Job, Performer, World
-from harness.ports import HarnessError, Owned, Query, RequestError, Stream
+from harness.ports import AskPerson, HarnessError, Owned, Query, RequestError, Stream
 from harness.result import Result, from_driven, from_marker, from_record
 from harness.runner import Asking, Runner
 from harness.tap import Listener, Tap
@@ -109,10 +109,15 @@ class Harness:
 
     @classmethod
     async def open(
-        cls, home: Path | None = None, *, config: Path | None = None, listener: Listener | None = None
+        cls,
+        home: Path | None = None,
+        *,
+        config: Path | None = None,
+        listener: Listener | None = None,
+        ask: AskPerson | None = None,
     ) -> Harness:
-        """Opens (and on first use makes) the state directory. Raises HarnessError where it cannot be used."""
-        return cls(await compose(home, config), listener)
+        """Opens (and on first use makes) the state directory. `ask` asks a person what a login needs. Raises HarnessError where it cannot be used."""
+        return cls(await compose(home, config, ask), listener)
 
     async def __aenter__(self) -> Self:
         return self
@@ -228,6 +233,7 @@ class Harness:
             replay_class=options.replay_class,
             key=options.key,
             again=options.again,
+            ephemeral=self._parts.config.ephemeral(action.target.name, action.target.host),
         )
         admission = await admit(self._world, action, wish, self._opening)
         if admission.execution is not None:
@@ -311,16 +317,17 @@ class Harness:
         return await self._look(execution)
 
     async def cancel_host(
-        self, host: str, execution: ExecutionId, options: RunOptions | None = None, *, only_if_not_started: bool = False
+        self,
+        host: str,
+        execution: ExecutionId,
+        options: RunOptions | None = None,
+        *,
+        only_if_not_started: bool = False,
     ) -> Result:
         """The same without any journal of it (P12). Raises HostSilent where the host does not answer."""
         target = self._target(host, options if options is not None else RunOptions())
-        mode: Literal["stop", "fence"] = "fence" if only_if_not_started else "stop"
-        ask = CancelAsk(execution, None, self._world.token(), mode)
-        report = (await self._world.marked.cancel(target, ask)).report
-        if not isinstance(report, MarkerReport):
-            raise HostSilent(execution, report)
-        return from_marker(report)
+        ask = CancelAsk(execution, None, self._world.token(), "fence" if only_if_not_started else "stop")
+        return from_marker(await cancel_unknown(self._world.marked, target, ask))
 
     async def recover(self, executions: Sequence[ExecutionId] = ()) -> list[Result]:
         """Asks the hosts about all unresolved executions (or these), once, and settles what the evidence settles. Waits for nothing."""

@@ -5,24 +5,39 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.audit import Chain
 from harness.core.action import SshTarget
-from harness.core.events import Actor
+from harness.core.events import Actor, Event, RunClosed, RunOpened
 from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, NotAnId, RunId, new_run_id, parse_execution_id
+from harness.core.reports import Lost, NotSent, Unreachable
 from harness.marked import Marked
 from harness.perform import World
-from harness.ports import Credentials, Exec, HarnessError, Journal, Machine, Query, RequestError, Spool
+from harness.ports import (
+    AskPerson,
+    Channel,
+    Connection,
+    Credentials,
+    Exec,
+    HarnessError,
+    Machine,
+    Query,
+    RequestError,
+    Spool,
+)
 from harness.tap import Listener
 from harness.wrapper import BOOT, INSTALL_BOOT, wrapper_sha256, wrapper_text
 
 if TYPE_CHECKING:
     from harness.adapters.config import Config
     from harness.adapters.locks import OwnerLock
+    from harness.adapters.sqlite_journal import SqliteJournal
     from harness.adapters.ssh_config import ConnectOptions
 
 SUFFIX_LEAST: Final = 4
@@ -45,6 +60,32 @@ class Wrapper:
         return wrapper_sha256()
 
 
+class LateExec:
+    """The Exec port on asyncssh, which is loaded when the first host is needed: most looks need none."""
+
+    def __init__(self, ask: AskPerson | None) -> None:
+        self._ask = ask
+
+    @cached_property
+    def _exec(self) -> Exec:
+        from harness.adapters.asyncssh_exec import AsyncsshExec
+
+        return AsyncsshExec(ask=self._ask)
+
+    async def connect(self, target: SshTarget) -> Connection | Unreachable:
+        """See the port."""
+        return await self._exec.connect(target)
+
+    async def open(self, connection: Connection, exec_string: str) -> Channel | NotSent | Lost:
+        """See the port."""
+        return await self._exec.open(connection, exec_string)
+
+    async def close(self) -> None:
+        """See the port."""
+        if "_exec" in self.__dict__:
+            await self._exec.close()
+
+
 def home_directory() -> Path:
     """HARNESS_HOME, else `harness` in the XDG state directory."""
     given = os.environ.get("HARNESS_HOME")
@@ -58,7 +99,7 @@ def home_directory() -> Path:
 class Composition:
     """The adapters of one run, open."""
 
-    journal: Journal
+    journal: SqliteJournal
     spool: Spool
     credentials: Credentials
     machine: Machine
@@ -93,6 +134,14 @@ class Composition:
         some = "several executions end" if found else "no execution in this journal ends"
         raise RequestError(f"{some} in {text}", "harness list")
 
+    async def adopt(self, why: str) -> tuple[str, ...]:
+        """A person takes responsibility for a damaged, copied or rolled-back journal, or lost keys. Returns what was adopted. Raises JournalError."""
+        now, by = self.machine.now(), self.actor.principal
+        findings = await self.journal.adopt(by, why, self.run, now)
+        opened, closed = RunOpened(self.actor), RunClosed()
+        await self.journal.append([Event(now, self.run, opened), Event(self.machine.now(), self.run, closed)])
+        return findings
+
     async def close(self) -> None:
         """Closes connections, journal and our lock; may be called twice."""
         await self.exec_.close()
@@ -100,9 +149,21 @@ class Composition:
         self.lock.close()
 
 
-async def compose(home: Path | None, config: Path | None) -> Composition:
-    """Opens everything under `home` (made 0700 where it is not there). Raises HarnessError where it cannot be used."""
-    from harness.adapters.asyncssh_exec import AsyncsshExec
+@contextmanager
+def open_chain(path: Path | None) -> Iterator[Chain]:
+    """The rows of a journal's file for reading only, of HARNESS_HOME's where `path` is None. Raises JournalError where it cannot be opened."""
+    from harness.adapters.sqlite_journal import DATABASE
+    from harness.adapters.sqlite_reader import ChainReader
+
+    with ChainReader(path if path is not None else home_directory() / DATABASE) as reader:
+        yield reader
+
+
+async def compose(home: Path | None, config: Path | None, ask: AskPerson | None = None) -> Composition:
+    """Opens everything under `home` (made 0700 where it is not there). `ask` asks a person what a login needs.
+
+    Raises HarnessError where it cannot be used.
+    """
     from harness.adapters.config import load_config
     from harness.adapters.credentials import SystemCredentials
     from harness.adapters.file_spool import FileSpool
@@ -130,7 +191,7 @@ async def compose(home: Path | None, config: Path | None) -> Composition:
         spool=FileSpool(place, keys),
         credentials=SystemCredentials(settings.commands),
         machine=machine,
-        exec_=AsyncsshExec(),
+        exec_=LateExec(ask),
         config=settings,
         actor=_actor(),
         run=run,

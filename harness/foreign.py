@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.core.action import SshTarget
 from harness.core.ids import ExecutionId
 from harness.core.reports import MarkerReport, OtherStore, Unreachable
-from harness.marked import Marked, ProbeAsk
+from harness.marked import CancelAsk, Marked, ProbeAsk
 from harness.ports import HarnessError, Stream
 from harness.tap import Listener
 
@@ -57,3 +57,11 @@ async def follow_unknown(
             return report
         if isinstance(report, OtherStore) or report.permanent or sink.told == before:
             raise HostSilent(execution, report)
+
+
+async def cancel_unknown(marked: Marked, target: SshTarget, ask: CancelAsk) -> MarkerReport:
+    """What the store says after a cancel of an execution that no journal here knows. Raises HostSilent when nobody answers, or another store does."""
+    report = (await marked.cancel(target, ask)).report
+    if not isinstance(report, MarkerReport):
+        raise HostSilent(ask.execution, report)
+    return report

@@ -312,6 +312,19 @@ class Connection(Protocol):
         ...
 
 
+class Prompt(Protocol):
+    """What a person is asked for a login: printable text, and whether the answer may be seen while it is typed."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def echo(self) -> bool: ...
+
+
+AskPerson = Callable[[Prompt], Awaitable[str | None]]
+"""Asks a person; None where there is no answer. Answers are used once and kept nowhere."""
+
+
 class Exec(Protocol):
     """Runs exec strings on a target. Adapters: asyncssh, paramiko, a local shell, the simulator."""
 

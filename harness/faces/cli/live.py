@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from harness.core.ids import ExecutionId
 from harness.faces.cli import say
 from harness.faces.cli.pipes import Writer
-from harness.ports import Stream
+from harness.ports import AskPerson, Prompt, Stream
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -82,6 +82,15 @@ class Live:
                 await self._writer.put(_FD[stream], self._prefix(execution) + rest + b"\n")
         self._lines.clear()
         return await self._writer.flush()
+
+    def hushed(self, ask: AskPerson) -> AskPerson:
+        """`ask` without a status line that writes over its prompt."""
+
+        async def asking(prompt: Prompt) -> str | None:
+            self._line.close()
+            return await ask(prompt)
+
+        return asking
 
     def give_up(self) -> None:
         """Nothing more is written; the status line goes away."""

@@ -11,7 +11,9 @@ import click
 
 from harness.api import Harness
 from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
+from harness.faces.cli.asking import at_terminal
 from harness.faces.cli.errors import Senseless
+from harness.faces.cli.live import Live
 from harness.tap import Listener
 
 Work = Callable[[Harness], Awaitable[int]]
@@ -25,7 +27,10 @@ def config_file() -> Path | None:
 
 async def opened(work: Work, listener: Listener | None = None, config: Path | None = None) -> int:
     """`work` with an open harness."""
-    async with await Harness.open(config=config, listener=listener) as harness:
+    ask = at_terminal()
+    if ask is not None and isinstance(listener, Live):
+        ask = listener.hushed(ask)
+    async with await Harness.open(config=config, listener=listener, ask=ask) as harness:
         return await work(harness)
 
 
