@@ -6,83 +6,27 @@ the command has exited and nobody holds its output any more; status and signal a
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import asyncssh
-from asyncssh.constants import EXTENDED_DATA_STDERR, OPEN_CONNECT_FAILED
+from asyncssh.constants import OPEN_CONNECT_FAILED
 
 from harness.core.action import Hop, SshTarget
+from harness.testing.embedded_command import Command, Site
+from harness.testing.embedded_faults import Counts, Faults, Hold
 
 _ACCOUNT: Final = "ops"
 _SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Hold:
-    """A point at which the host waits: `reached` tells that it does, `go_on` lets it and all later ones pass."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        self._gate = asyncio.Event()
-
-    def go_on(self) -> None:
-        """Lets everything pass from now on."""
-        self._gate.set()
-
-    async def wait(self) -> None:
-        """Called by the host at the point."""
-        self.reached.set()
-        await self._gate.wait()
-
-
-@dataclass(slots=True)
-class Faults:
-    """What goes wrong from now on. Numbers count down; everything else stays until it is taken back."""
-
-    refuse_channels: int = 0
-    refuse_exec: int = 0
-    drop_after_exec: int = (
-        0  # the command is started, and the link goes before the answer to the exec request
-    )
-    no_status: bool = False
-    reject_auth: bool = False
-    hold_auth: Hold | None = None  # before a login is answered
-    hold_channels: Hold | None = None  # before a channel is opened
-    max_sessions: int | None = None  # on one connection, as sshd's MaxSessions
-
-    def spend(self, name: str) -> bool:
-        """Whether the counted fault `name` is due; counts it down."""
-        left = int(getattr(self, name))
-        if left > 0:
-            setattr(self, name, left - 1)
-        return left > 0
-
-
-@dataclass(slots=True)
-class Counts:
-    """What happened, for assertions."""
-
-    connections: int = 0
-    logins: int = 0
-    offered_certificates: int = 0
-    commands: list[str] = field(default_factory=list)
-    refused_channels: int = 0
-    most_cold: int = 0  # connections at one time that have not logged in yet
-    most_sessions: int = 0  # at one time on one connection
-
-
 class EmbeddedHost:
     """Use it as `async with EmbeddedHost(home=...) as host`; `host.target()` is a complete target for an adapter.
 
-    `folder` gets the client's key, another key that is not let in, and `known_hosts`; `home` is HOME of the commands. `shell` is the argv
+    `folder` gets the client's key and `known_hosts`; `home` is HOME of the commands. `shell` is the argv
     before `-c COMMAND`. Only 127.0.0.1 is listened on.
     """
 
@@ -323,176 +267,16 @@ class _Server(asyncssh.SSHServer):
             return False
         self.sessions += 1
         counts.most_sessions = max(counts.most_sessions, self.sessions)
-        return _Command(self)
+        host = self.host
+        return Command(
+            Site(host.shell, host.home, host.environment, faults, counts, self.drop, self._session_closed)
+        )
+
+    def _session_closed(self) -> None:
+        self.sessions -= 1
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         return self.host.forwarding and dest_host in {"127.0.0.1", "localhost"}
-
-
-class _Command(asyncssh.SSHServerSession[bytes]):
-    """One channel and its command: three pipes, each with a pump of its own."""
-
-    def __init__(self, server: _Server) -> None:
-        self._server = server
-        self._loop = asyncio.get_running_loop()
-        self._channel: asyncssh.SSHServerChannel[bytes] | None = None
-        self._stdin: asyncio.WriteTransport | None = None
-        self._outputs: list[asyncio.ReadTransport] = []
-        self._early: list[bytes] = []
-        self._eof = False
-        self._open_outputs = 2
-        self._exit: int | None = None
-        self._starting: asyncio.Task[None] | None = None
-
-    def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
-        self._channel = chan
-
-    def exec_requested(self, command: str) -> bool:
-        host = self._server.host
-        if host.faults.spend("refuse_exec"):
-            return False
-        host.counts.commands.append(command)
-        self._starting = self._loop.create_task(self._start(command))
-        if host.faults.spend("drop_after_exec"):
-            self._server.drop()
-        return True
-
-    async def _start(self, command: str) -> None:
-        host = self._server.host
-        child = subprocess.Popen(  # noqa: ASYNC220, S603 - the loop's own transport would kill the child; its words are the test's
-            [*host.shell, "-c", command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=host.home,
-            env=host.environment,
-            start_new_session=True,
-        )
-        threading.Thread(target=self._wait_for, args=(child,), daemon=True).start()
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stderr is not None
-        stdin, _ = await self._loop.connect_write_pipe(lambda: _Sink(self), child.stdin)
-        for data in self._early:
-            stdin.write(data)
-        if self._eof:
-            stdin.write_eof()
-        self._stdin = stdin  # only now: what comes later must not overtake what came early
-        for pipe, kind in ((child.stdout, None), (child.stderr, EXTENDED_DATA_STDERR)):
-            self._outputs.append(await self._connect_output(pipe, kind))
-        if self._channel is None:
-            self._let_go()
-
-    async def _connect_output(self, pipe: IO[bytes], kind: int | None) -> asyncio.ReadTransport:
-        transport, _ = await self._loop.connect_read_pipe(lambda: _Source(self, kind), pipe)
-        return transport
-
-    def _wait_for(self, child: subprocess.Popen[bytes]) -> None:
-        code = child.wait()
-        try:
-            self._loop.call_soon_threadsafe(self._exited, code)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
-            return
-
-    # From the client.
-
-    def data_received(self, data: bytes, datatype: int | None) -> None:
-        if self._stdin is None:
-            self._early.append(data)
-        elif not self._stdin.is_closing():
-            self._stdin.write(data)
-
-    def eof_received(self) -> bool:
-        self._eof = True
-        if self._stdin is not None and not self._stdin.is_closing():
-            self._stdin.write_eof()
-        return True
-
-    def pause_writing(self) -> None:
-        for output in self._outputs:
-            output.pause_reading()
-
-    def resume_writing(self) -> None:
-        for output in self._outputs:
-            output.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._channel = None
-        self._server.sessions -= 1
-        self._let_go()
-
-    def _let_go(self) -> None:
-        for transport in (self._stdin, *self._outputs):
-            if transport is not None:
-                transport.close()
-
-    # From the command.
-
-    def stdin_full(self) -> None:
-        if self._channel is not None:
-            self._channel.pause_reading()
-
-    def stdin_free(self) -> None:
-        # Not at once: within this call the pipe's transport takes an end of file that arrives now for its own close, and loses bytes.
-        self._loop.call_soon(self._read_on)
-
-    def _read_on(self) -> None:
-        if self._channel is not None:
-            self._channel.resume_reading()
-
-    def output(self, data: bytes, kind: int | None) -> None:
-        if self._channel is not None:
-            self._channel.write(data, kind)
-
-    def output_ended(self) -> None:
-        self._open_outputs -= 1
-        self._close_if_over()
-
-    def _exited(self, code: int) -> None:
-        self._exit = code
-        self._close_if_over()
-
-    def _close_if_over(self) -> None:
-        channel = self._channel
-        if channel is None or self._exit is None or self._open_outputs:
-            return
-        channel.write_eof()
-        if self._server.host.faults.no_status:
-            channel.close()
-        elif self._exit < 0:
-            channel.exit_with_signal(signal.Signals(-self._exit).name.removeprefix("SIG"))
-        else:
-            channel.exit(self._exit)
-
-
-class _Sink(asyncio.BaseProtocol):
-    """The command's stdin."""
-
-    def __init__(self, command: _Command) -> None:
-        self._command = command
-
-    def pause_writing(self) -> None:
-        self._command.stdin_full()
-
-    def resume_writing(self) -> None:
-        self._command.stdin_free()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._command.stdin_free()  # what still comes is thrown away, as sshd does
-
-
-class _Source(asyncio.Protocol):
-    """The command's stdout or stderr."""
-
-    def __init__(self, command: _Command, kind: int | None) -> None:
-        self._command = command
-        self._kind = kind
-
-    def data_received(self, data: bytes) -> None:
-        self._command.output(data, self._kind)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._command.output_ended()
 
 
 def _write(path: Path, data: bytes) -> None:

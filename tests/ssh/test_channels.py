@@ -15,7 +15,8 @@ from harness.core.action import SshTarget
 from harness.core.reports import Lost, NotSent, Step, Unreachable
 from harness.ports import Channel, ChannelEnd, Connection
 from harness.testing.conformance.exec_suite import Heard, Subject, ended, hear, run
-from harness.testing.embedded_host import EmbeddedHost, Hold
+from harness.testing.embedded_faults import Hold
+from harness.testing.embedded_host import EmbeddedHost
 from harness.testing.fault_proxy import Cut, Direction, FaultProxy
 
 

@@ -23,7 +23,8 @@ from harness.adapters.ssh_config import ConnectOptions, resolve
 from harness.core.action import SshTarget
 from harness.core.reports import Step, Unreachable
 from harness.ports import Connection
-from harness.testing.embedded_host import EmbeddedHost, Hold
+from harness.testing.embedded_faults import Hold
+from harness.testing.embedded_host import EmbeddedHost
 from harness.testing.fault_proxy import FaultProxy
 from tests.ssh.agent import agent
 

@@ -13,7 +13,8 @@ from harness.adapters.asyncssh_exec import AsyncsshExec
 from harness.adapters.connections import Lease, Limits, Pool, Slots
 from harness.core.reports import Lost, NotSent, Unreachable
 from harness.testing.conformance.exec_suite import hear
-from harness.testing.embedded_host import EmbeddedHost, Hold
+from harness.testing.embedded_faults import Hold
+from harness.testing.embedded_host import EmbeddedHost
 
 
 @pytest.fixture
