@@ -32,10 +32,14 @@ PIECE: Final = 64 * 1024
 
 
 class ExecChannel(asyncssh.SSHClientSession[bytes]):
-    """A `Channel` of the port, and asyncssh's session of it. `released` is called once, when the host may be asked for another channel."""
+    """A `Channel` of the port, and asyncssh's session of it.
 
-    def __init__(self, released: Callable[[], None]) -> None:
+    `released` is called once, when the host may be asked for another channel; `explain` says where a line ended.
+    """
+
+    def __init__(self, released: Callable[[], None], explain: Callable[[str], str]) -> None:
         self._released = released
+        self._explain = explain
         self._loop = asyncio.get_running_loop()
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._connection_closed: Callable[[], bool] = lambda: True
@@ -69,7 +73,7 @@ class ExecChannel(asyncssh.SSHClientSession[bytes]):
         if self._closed_here:
             self._finish(clean=False, text="the channel was closed on this side")
         elif exc is not None:
-            self._finish(clean=False, text=fault_of(exc).text)
+            self._finish(clean=False, text=self._explain(fault_of(exc).text))
         else:
             # A connection that ends in an orderly way ends its channels in this way, too: wait until it would be known.
             self._loop.call_soon(self._judge)
@@ -171,7 +175,7 @@ class ExecChannel(asyncssh.SSHClientSession[bytes]):
 
     def _judge(self) -> None:
         if self._connection_closed():
-            self._finish(clean=False, text="the connection ended with the channel")
+            self._finish(clean=False, text=self._explain("the connection ended with the channel"))
         else:
             self._finish(clean=True, text="")
 
@@ -224,7 +228,7 @@ class AsyncsshExec:
             return NotSent(Step.AUTHENTICATED, "channels-in-use", permanent=False, text=text)
         if not connected:
             return NotSent(Step.AUTHENTICATED, "connection-lost", permanent=False, text=link.lost)
-        session = ExecChannel(link.slots.free)
+        session = ExecChannel(link.slots.free, lease.dialled.explain)
         # In a task of its own: to cancel asyncssh half way would leave a channel open on the host that nobody closes.
         opening = asyncio.ensure_future(_create(lease, session, exec_string))
         opening.add_done_callback(lambda task: _settle(task, session, link))

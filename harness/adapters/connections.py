@@ -136,7 +136,8 @@ class Link:
     def lost(self) -> str:
         """Why it cannot be used any more."""
         done = None if self.task.cancelled() else self.task.result()
-        return (done.watch.lost or "") if isinstance(done, Dialled) else "the connection was closed"
+        word = "the connection was closed"
+        return done.explain(done.watch.lost or word) if isinstance(done, Dialled) else word
 
     async def ready(self) -> Dialled | Unreachable:
         """The end of dialling. Dialling stops when nobody waits for it any more."""

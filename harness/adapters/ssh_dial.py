@@ -47,6 +47,13 @@ class Dialled:
         """Fingerprints of all keys that are accepted for the target, as last looked up."""
         return self.trust.accepted | {self.host_key}
 
+    def explain(self, text: str) -> str:
+        """Why the connection was lost, `text` being its own word: the nearest machine whose line ended is named."""
+        for dialled in self.through:
+            if dialled.watch.lost is not None:
+                return f"{dialled.trust.leg.place}: {dialled.watch.lost}"
+        return f"{self.trust.leg.place}: {text}"
+
     def trusted(self) -> bool:
         """Whether the key of every machine is still accepted."""
         return all(dialled.trust.holds() for dialled in (*self.through, self))

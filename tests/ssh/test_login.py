@@ -448,7 +448,21 @@ class TestJumps:
             first.drop_links()
             end = await channel.read()  # type: ignore[union-attr]
             assert not end.clean  # type: ignore[union-attr]
+            assert end.text.startswith(f"hop 1 (ops@127.0.0.1:{first.port})")  # type: ignore[union-attr]
             assert (await login(adapter, plan)).key != connection.key
+
+    async def test_a_target_that_falls_silent_behind_a_living_jump_host_is_noticed_and_named(
+        self, tmp_path: Path, adapter: AsyncsshExec
+    ) -> None:
+        async with three(tmp_path) as (first, _, target), FaultProxy(target.port) as proxy:
+            target.write_known_hosts(proxy.port)
+            alert = {"server_alive_interval": "0.05", "server_alive_count_max": "1"}
+            connection = await login(adapter, target.target(proxy.port, [first], **alert))
+            channel = await adapter.open(connection, "cat")
+            proxy.freeze()
+            end = await channel.read()  # type: ignore[union-attr]
+            assert not end.clean  # type: ignore[union-attr]
+            assert end.text.startswith(f"ops@127.0.0.1:{proxy.port}: ")  # type: ignore[union-attr]
 
     async def test_it_works_from_ssh_config(self, tmp_path: Path, adapter: AsyncsshExec) -> None:
         async with three(tmp_path) as (first, second, target):
