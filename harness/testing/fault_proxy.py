@@ -86,6 +86,8 @@ class Link:
                 self._end()
             case Cut.RST:
                 for writer in self._writers.values():
+                    if writer.is_closing():  # it has ended already, and its socket may be gone
+                        continue
                     line = writer.get_extra_info("socket")
                     line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                     writer.transport.abort()
