@@ -1,0 +1,28 @@
+"""A process that owns a run: `python holder.py HOME RUN [fork]`. Says `held`; with `fork` it leaves a child behind and says its pid, too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from harness.adapters.locks import OwnerLock
+from harness.core.ids import RunId
+
+
+def main() -> None:
+    lock = OwnerLock(Path(sys.argv[1]), RunId(sys.argv[2]))
+    if "fork" in sys.argv:
+        child = os.fork()
+        if child == 0:
+            # Lives as long as the test holds the other end of its standard input.
+            os.read(0, 1)
+            os._exit(0)
+        os.write(1, b"%d\n" % child)
+    os.write(1, b"held\n")
+    sys.stdin.readline()
+    lock.close()
+
+
+if __name__ == "__main__":
+    main()
