@@ -186,9 +186,10 @@ def _told(record: Record, report: MarkerReport, at: Moment) -> Seen:
     changed = replace(reached, evidence=report, evidence_at=at, told_before=before)
     if report.state not in _STARTED or _closed_at_gate(report):
         return changed, False
-    fenced = isinstance(known, MarkerReport) and known.state is MarkerState.FENCED
-    seen = fault(changed, "started after it was fenced") if fenced and _has_end(record) else changed
-    return replace(seen, start_seen=True), True
+    fenced = isinstance(known, MarkerReport) and known.state is MarkerState.FENCED and _has_end(record)
+    if fenced and record.state is not State.SETTLED:
+        changed = fault(changed, "started after it was fenced")
+    return replace(changed, start_seen=True), True
 
 
 def _elsewhere(record: Record, report: OtherStore, at: Moment) -> Record:
