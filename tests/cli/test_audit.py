@@ -1,0 +1,81 @@
+"""`harness audit`: damage is found, named and never mended; adopting it is a person's word."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.site import Person
+
+
+def facts(out: bytes) -> dict[str, str]:
+    return dict(line.split(maxsplit=1) for line in out.decode().splitlines())
+
+
+@pytest.fixture
+def used(person: Person) -> Person:
+    """Somebody who ran something."""
+    assert person.types("run", "db1", "--", "true").code == 0
+    return person
+
+
+def damage(state: Path) -> None:
+    """Changes one byte of the stored form of the third record, as a disk or an editor would."""
+    database = sqlite3.connect(state / "journal.db", isolation_level=None)
+    for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+        database.execute(f"drop trigger {name}")
+    (body,) = database.execute("select body from events where sequence = 3").fetchone()
+    database.execute("update events set body = ? where sequence = 3", (bytes(body).replace(b"1", b"7", 1),))
+    database.close()
+
+
+def test_a_whole_journal_verifies_with_its_numbers(used: Person) -> None:
+    done = used.types("audit", "verify")
+    said = facts(done.out)
+    assert (done.code, done.err, said["chain"], said["note"]) == (0, "", "whole", "agrees")
+    assert said["records_checked"] == said["last_sequence"]
+    assert (said["first_sequence"], said["signature"], said["checkpoint"]) == ("1", "none", "none")
+
+
+def test_a_copy_verifies_where_it_lies(used: Person, stranger: Person, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with sqlite3.connect(used.state / "journal.db") as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    done = stranger.types("audit", "verify", str(copy))
+    assert (done.code, facts(done.out)["chain"]) == (0, "whole")
+    assert not stranger.state.exists()
+
+
+def test_damage_is_located_and_a_damaged_journal_sends_nothing_until_it_is_adopted(used: Person) -> None:
+    damage(used.state)
+    done = used.types("audit", "verify")
+    said = facts(done.out)
+    assert done.code == 1
+    assert (said["chain"], said["first_bad_sequence"]) == ("broken", "3")
+    assert len(said["expected"]) == len(said["observed"]) == 64
+    assert said["expected"] != said["observed"]
+    assert used.types("audit", "verify").out == done.out
+    refused = used.types("run", "db1", "--", "true")
+    assert refused.code == 122
+    assert "nothing was sent" in refused.err
+    assert "audit adopt" in refused.err
+    adopted = used.types("audit", "adopt", "--why", "a disk lost a byte")
+    assert adopted.code == 0
+    assert b"adopted: " in adopted.out
+    assert used.types("run", "db1", "--", "true").code == 0
+    assert facts(used.types("audit", "verify").out)["chain"] == "adopted"
+
+
+def test_what_is_no_journal_is_refused(stranger: Person, tmp_path: Path) -> None:
+    assert stranger.types("audit", "verify", str(tmp_path / "none")).code == 122
+    (tmp_path / "text").write_text("no database" * 500)
+    assert stranger.types("audit", "verify", str(tmp_path / "text")).code in (1, 122)
+
+
+def test_a_reason_is_needed(used: Person) -> None:
+    assert used.types("audit", "adopt", "--why", " ").code == 122
+    assert used.types("audit", "adopt").code == 122
