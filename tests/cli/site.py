@@ -147,6 +147,7 @@ class Person:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=self.environment,
+            start_new_session=True,
         )
 
     def types(
