@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.api import RunOptions
 from harness.core.ids import ExecutionId
 from harness.ports import Stream
+from harness.result import Result
 from tests.containers.hosts import Host
 
 ADDRESS = "127.0.0.1"
@@ -79,12 +80,21 @@ class Ear:
         """What happened to the line, in order."""
         return [what for _, what, _ in self.told]
 
-    async def until(self, true: Callable[[], bool], seconds: float = 60) -> None:
-        """Returns as soon as `true()` holds; it is asked again whenever something was heard."""
-        async with asyncio.timeout(seconds):
-            while not true():
-                self._changed.clear()
-                await self._changed.wait()
+    async def until(
+        self, true: Callable[[], bool], running: asyncio.Task[Result], seconds: float = 60
+    ) -> None:
+        """Returns as soon as `true()` holds; it is asked again whenever something was heard. AssertionError if `running` ends before."""
+        running.add_done_callback(lambda _: self._changed.set())
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    if running.done():
+                        raise AssertionError(f"ended before: {running.result()} {self.told}")
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            running.cancel()
+            raise AssertionError(f"not in {seconds} s: {self.size()} bytes heard, {self.told}") from None
 
 
 def sha256(data: bytes) -> str:

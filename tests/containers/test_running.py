@@ -307,7 +307,7 @@ async def test_a_secret_is_in_the_command_and_nowhere_else(
     script = f'echo ready; until [ -e {release} ]; do sleep 0.1; done; printf %s "$TOKEN" | sha256sum'
     options = RunOptions(secret_env=(("TOKEN", reference),), timeout="60")
     running = asyncio.create_task(harness.run(ADDRESS, ["sh", "-c", script], over(host, options)))
-    await ear.until(lambda: ear.size() > 0)
+    await ear.until(lambda: ear.size() > 0, running)
     listing = host.exec(["sh", "-c", "cat /proc/[0-9]*/cmdline"])
     found = files_with(host, "ready", store_of(host))
     host.exec(["touch", release], user=host.user)
