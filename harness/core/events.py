@@ -42,12 +42,16 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class RunOpened:
+    """One lifetime of one actor begins: a command line, an agent process, a plan."""
+
     kind: ClassVar[str] = "run.opened"
     actor: Actor
 
 
 @dataclass(frozen=True, slots=True)
 class RunClosed:
+    """The run has ended; what it drove and did not end is open for others."""
+
     kind: ClassVar[str] = "run.closed"
 
 
@@ -122,6 +126,8 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequested:
+    """A person is asked about this resolved action; the digest is the action's."""
+
     kind: ClassVar[str] = "approval.requested"
     action_digest: str
     expires_us: int
@@ -129,6 +135,8 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalGranted:
+    """Somebody said yes to exactly this action. `advisory`: nothing kept the asking process from doing that itself."""
+
     kind: ClassVar[str] = "approval.granted"
     action_digest: str
     by: str
@@ -137,6 +145,8 @@ class ApprovalGranted:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDenied:
+    """A person or the policy said no; nothing is sent."""
+
     kind: ClassVar[str] = "approval.denied"
     by: str
     why: str
@@ -144,17 +154,23 @@ class ApprovalDenied:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalExpired:
+    """Nobody answered in time."""
+
     kind: ClassVar[str] = "approval.expired"
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalVoided:
+    """What was approved is no longer what would be sent."""
+
     kind: ClassVar[str] = "approval.voided"
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRevoked:
+    """A permission is taken back: nothing more is sent for this execution."""
+
     kind: ClassVar[str] = "approval.revoked"
     by: str
     why: str
@@ -275,6 +291,8 @@ class ResultDelivered:
 
 @dataclass(frozen=True, slots=True)
 class ResultDetached:
+    """The receiver left before the end; the execution goes on."""
+
     kind: ClassVar[str] = "result.detached"
     to: str
 
@@ -312,6 +330,8 @@ class ReviewContradicted:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
+    """Somebody wants it stopped, or only kept from starting."""
+
     kind: ClassVar[str] = "cancel.requested"
     by: str
     only_if_not_started: bool
@@ -327,6 +347,8 @@ class OwnerTaken:
 
 @dataclass(frozen=True, slots=True)
 class FreezeSet:
+    """Nothing is dispatched any more, until it is lifted."""
+
     kind: ClassVar[str] = "freeze.set"
     by: str
     why: str
@@ -334,6 +356,8 @@ class FreezeSet:
 
 @dataclass(frozen=True, slots=True)
 class FreezeLifted:
+    """Dispatching is allowed again."""
+
     kind: ClassVar[str] = "freeze.lifted"
     by: str
     why: str
@@ -341,6 +365,8 @@ class FreezeLifted:
 
 @dataclass(frozen=True, slots=True)
 class ContentPurged:
+    """Bytes were removed from the spool; without its request an execution is never sent."""
+
     kind: ClassVar[str] = "content.purged"
     refs: tuple[str, ...]
 
@@ -359,6 +385,8 @@ class JournalAdopted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSigned:
+    """The chain up to this size was signed."""
+
     kind: ClassVar[str] = "checkpoint.signed"
     size: int
     note: str

@@ -1,8 +1,7 @@
 """The recovery decision: `decide(record, ask) -> Decision`, a table and a function for each kind of cell.
 
 Total and pure: it never raises, reads no clock, and its last resort is a review, never a send. The table in `harness/README.md` is printed from
-`TABLE`. `²` in a cell: the contract's deadline has not passed and a caller is waiting now, or the contract names its resource and nothing later with
-the same resource was dispatched; otherwise old recovery could overwrite newer work.
+`TABLE` and `NOTES`.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ HTTP_CONDITION: Final = Rule(
 )
 HTTP_REVIEW: Final = Rule("review, the status shown", http.to_review)
 HTTP_ASK: Final = Rule("lookup: positive settles, else review", http.ask_or_review)
-HTTP_POLL: Final = Rule("poll", http.poll)
+HTTP_POLL: Final = Rule("poll: by lookup, else with the same key while it holds; else review", http.poll)
 HTTP_POLL_LOOKUP: Final = Rule("poll by lookup, else review", http.poll_lookup)
 HTTP_ADOPT: Final = Rule("adopt the response", http.adopt)
 
@@ -94,6 +93,16 @@ def _row(read_only: Rule, idempotent: Rule, conditional: Rule, irreversible: Rul
 def _all(rule: Rule) -> dict[ReplayClass, Rule]:
     return dict.fromkeys(ReplayClass, rule)
 
+
+NOTES: Final = (
+    "² the contract's deadline has not passed, and a caller is waiting now, or the contract names its resource and nothing later with "
+    "the same resource was dispatched: otherwise old recovery could overwrite newer work.",
+    "Before it sends, again or for the first time, or follows up: nobody cancelled, denied or revoked it, its request is in the spool, and "
+    "the resend limit is not reached. At the limit an absent one is fenced, an unsent one is `not_started`, all else goes to review.",
+    "After a failed contact the next one waits: 0.2 s, doubling to 10 s, for as long as the caller wants; without a caller nothing is "
+    "tried twice.",
+    "A read-only action, and on a host marked as ephemeral whatever has lost its store, is settled as `unknown` where others go to review.",
+)
 
 TABLE: Final[dict[Evidence, dict[ReplayClass, Rule]]] = {
     Evidence.HOPELESS: _all(GIVE_UP),

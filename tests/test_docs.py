@@ -1,0 +1,89 @@
+"""The documents say what the program does: what is generated is up to date, and nothing that is named does not exist."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.core.evidence import Evidence
+from harness.core.state import State
+from scripts import docs
+from scripts.docs import BLOCKS, COMMANDS, FIRST_PAGE, KERNEL, Command, command_line, main, problems, spliced
+
+RUN = Command("harness run", "harness run HOST", "Runs.", ((("--key",), "KEY", "A key."),))
+
+
+def copied(folder: Path) -> Path:
+    """The documents in a folder of their own."""
+    for name in (FIRST_PAGE, KERNEL, COMMANDS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(docs.ROOT / name, folder / name)
+    return folder
+
+
+def test_the_documents_are_up_to_date() -> None:
+    assert problems(docs.ROOT, write=False) == []
+
+
+@pytest.mark.parametrize("name", list(BLOCKS))
+def test_a_document_that_differs_is_named_and_writing_it_mends_it(tmp_path: Path, name: str) -> None:
+    root = copied(tmp_path)
+    file = root / name
+    good = file.read_text()
+    file.write_text(good.replace("| --- |", "| :-- |"))
+    assert main(["--check"], root) == 1
+    assert file.read_text() != good
+    assert main([], root) == 0
+    assert file.read_text() == good
+
+
+def test_a_document_without_marks_is_an_error() -> None:
+    blocks: dict[str, Callable[[], str]] = {"events": lambda: ""}
+    for text in ("nothing", "<!-- docs:events -->\n", "<!-- /docs:events -->"):
+        with pytest.raises(ValueError, match="no marks"):
+            spliced(text, blocks)
+
+
+def test_a_missing_document_is_named(tmp_path: Path) -> None:
+    root = copied(tmp_path)
+    (root / COMMANDS).unlink()
+    assert f"{COMMANDS}: missing" in problems(root, write=False)
+
+
+def test_every_row_and_state_is_in_the_page() -> None:
+    text = (docs.ROOT / KERNEL).read_text()
+    assert all(evidence.value in text for evidence in Evidence)
+    assert all(f"`{state.value}`" in text for state in State)
+
+
+def test_every_command_option_and_exit_code_is_in_the_reference() -> None:
+    text = (docs.ROOT / COMMANDS).read_text()
+    commands = command_line()
+    assert {"harness run", "harness recover"} <= {command.name for command in commands}
+    for command in commands:
+        assert f"## `{command.name}`" in text
+        assert all(", ".join(names) in text for names, _, _ in command.options)
+    assert all(f"| {number} |" in text for number in range(120, 126))
+
+
+def test_a_command_or_an_option_without_words_is_named() -> None:
+    bare = Command("harness run", "harness run", "", ((("--key",), "KEY", ""),))
+    assert list(docs.wordless((bare,))) == ["harness run: no help", "harness run --key: no help"]
+    assert list(docs.wordless((RUN,))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("`harness run --key K web1`", []),
+        ("    harness run web1 -- ls --color", []),
+        ("the harness runs", []),
+        ("`harness fly`", ["README.md: there is no command `harness fly`"]),
+        ("$ harness run --fast web1", ["README.md: harness run has no --fast"]),
+    ],
+)
+def test_a_command_or_an_option_that_does_not_exist_is_named(text: str, found: list[str]) -> None:
+    assert list(docs.unknown_words("README.md", text, (RUN,))) == found
