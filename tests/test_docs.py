@@ -33,7 +33,7 @@ def test_a_document_that_differs_is_named_and_writing_it_mends_it(tmp_path: Path
     root = copied(tmp_path)
     file = root / name
     good = file.read_text()
-    file.write_text(good.replace("| --- |", "| :-- |"))
+    file.write_text(good.replace("<!-- /docs:", "stray\n<!-- /docs:"))
     assert main(["--check"], root) == 1
     assert file.read_text() != good
     assert main([], root) == 0
