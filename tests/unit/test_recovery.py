@@ -1,34 +1,28 @@
-"""Every row of the decision table by name, with the finding that it answers. The whole product is in test_recovery_product.py."""
+"""Every SSH row of the decision table by name, with the finding that it answers. The whole product is in test_recovery_product.py.
+
+A letter and a number (C11, X3) name the finding of a design review, *case* a public report, that the test answers; the sentence beside it says what that is.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from harness.core.contract import ReplayClass
 from harness.core.decisions import (
     Check,
-    Decision,
-    Done,
     Fence,
     Follow,
     FollowUp,
     Leave,
-    Lookup,
     Probe,
-    Reopen,
     Review,
     Send,
     Settle,
     Wait,
-    back_off,
 )
 from harness.core.events import (
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
     ApprovalRevoked,
     AttemptSent,
     Body,
@@ -37,17 +31,13 @@ from harness.core.events import (
     ContentPurged,
     Outcome,
     ProbeObserved,
-    ReviewResolved,
     Settled,
-    UnknownBody,
 )
 from harness.core.evidence import Evidence
-from harness.core.record import Record, State
 from harness.core.recovery import TABLE, decide
-from harness.core.reports import Exited, MarkerState, NotSent, Refused, Response, Step
+from harness.core.reports import Exited, MarkerState, NotSent, Refused, Step
 from tests.unit.builders import (
     BLOCKED,
-    DAY_US,
     DOWN,
     LOST,
     LOST_AFTER_START,
@@ -59,40 +49,17 @@ from tests.unit.builders import (
     contact,
     ended_with,
     finished,
-    http,
     in_row,
-    opened,
     planned,
     probe,
     record,
-    settled,
 )
+from tests.unit.verdicts import ALL, each, outcome, pause, reason
 
 READ_ONLY, IDEMPOTENT, CONDITIONAL, IRREVERSIBLE = ReplayClass
-ALL = list(ReplayClass)
 SENT: tuple[Body, ...] = (planned(), ended_with(LOST))
 STARTED: tuple[Body, ...] = (planned(), AttemptSent(1, started=True), ended_with(LOST_AFTER_START))
 LATE = 2 * 86_400.0
-
-
-def outcome(decision: Decision) -> Outcome:
-    assert isinstance(decision, Settle), decision
-    return decision.settled.outcome
-
-
-def reason(decision: Decision) -> str:
-    assert isinstance(decision, Settle), decision
-    return decision.settled.reason
-
-
-def pause(decision: Decision) -> float:
-    assert isinstance(decision, Wait), decision
-    return decision.seconds
-
-
-def each(row: Evidence, waiting: bool = True, seconds: float = 60.0, **changes: Any) -> list[Decision]:
-    """The decisions of the four columns."""
-    return [decide(in_row(row, item, **changes), ask(seconds, waiting=waiting)) for item in ALL]
 
 
 def test_every_row_and_class_has_a_cell() -> None:
@@ -431,253 +398,3 @@ def test_an_unmarked_end_that_was_not_seen_is_repeated_for_a_look_only() -> None
     assert all(isinstance(d, Review) for d in others)
     assert outcome(each(Evidence.UNMARKED_UNKNOWN, waiting=False)[0]) is Outcome.UNKNOWN
     assert outcome(each(Evidence.UNMARKED_UNKNOWN, resend_limit=1)[0]) is Outcome.UNKNOWN
-
-
-# --- HTTP ---------------------------------------------------------------------------------------------------------
-
-
-def test_http_maybe_is_reviewed_unless_the_contract_says_more() -> None:
-    """C11, cases 88, 89: a time-out or a 504 is neither a failure nor a reason to send again."""
-    look, *others = each(Evidence.HTTP_MAYBE)
-    assert look == Send()
-    assert all(isinstance(d, Review) for d in others)
-    gateway = record(http(), planned(), ended_with(Response(504)))
-    decision = decide(gateway, ask())
-    assert isinstance(decision, Review)
-    assert "504" in decision.evidence
-
-
-@pytest.mark.parametrize(("seconds", "inside"), [(89.0, True), (91.5, False)])
-def test_the_same_key_is_used_inside_ninety_percent_of_its_window(seconds: float, inside: bool) -> None:
-    """Case 91, H15: the window counts from the first attempt; later the server may have forgotten the key."""
-    maybe = in_row(Evidence.HTTP_MAYBE, IDEMPOTENT, keys=True, key_window_us=100_000_000)
-    decision = decide(maybe, ask(seconds))
-    assert decision == Send() if inside else isinstance(decision, Review)
-
-
-def test_a_key_window_that_was_not_declared_is_none() -> None:
-    """Case 91."""
-    assert isinstance(decide(in_row(Evidence.HTTP_MAYBE, IDEMPOTENT, keys=True), ask()), Review)
-
-
-def test_a_clock_that_went_back_has_passed_every_window() -> None:
-    """H15: an age that cannot be known has passed."""
-    maybe = in_row(Evidence.HTTP_MAYBE, IDEMPOTENT, keys=True, key_window_us=DAY_US)
-    asked = ask()
-    back = replace(asked.now, wall_us=asked.now.wall_us - 72_000_000_000)
-    assert isinstance(decide(maybe, replace(asked, now=back)), Review)
-
-
-def test_a_condition_that_the_server_enforces_may_be_sent_again() -> None:
-    """C10."""
-    guarded = in_row(Evidence.HTTP_MAYBE, CONDITIONAL, server_condition=True)
-    assert decide(guarded, ask()) == Send()
-    assert isinstance(decide(guarded, ask(waiting=False)), Review)
-    strict = in_row(Evidence.HTTP_MAYBE, IRREVERSIBLE, server_condition=True, keys=True, key_window_us=DAY_US)
-    assert isinstance(decide(strict, ask()), Review)
-
-
-@pytest.mark.parametrize("status", [0, 1, None])
-def test_a_lookup_settles_only_when_it_finds_the_effect(status: int | None) -> None:
-    """C10: a negative lookup is not *did not happen*."""
-    maybe = in_row(Evidence.HTTP_MAYBE, CONDITIONAL, lookup=True)
-    assert decide(maybe, ask()) == Lookup()
-    decision = decide(replace(maybe, check=CheckAnswer(status), check_at=maybe.observed_at), ask())
-    if status == 0:
-        assert (outcome(decision), reason(decision)) == (Outcome.SUCCEEDED, "lookup")
-    else:
-        assert isinstance(decision, Review)
-
-
-def test_a_conflict_after_a_resend_is_never_the_failure_of_the_action() -> None:
-    """X3."""
-    look, *others = each(Evidence.HTTP_RESEND_CONFLICT)
-    assert outcome(look) is Outcome.FAILED
-    assert all(isinstance(d, Review) for d in others)
-    asked = each(Evidence.HTTP_RESEND_CONFLICT, lookup=True)
-    assert asked[1:3] == [Lookup()] * 2
-    assert isinstance(asked[3], Review)
-
-
-def test_in_progress_is_polled_at_its_pace() -> None:
-    """C11 b, case 94: 409 while our own request is under way is no failure; irreversible is never sent to ask."""
-    observed_at = 4.0
-    soon = each(Evidence.HTTP_IN_PROGRESS, seconds=observed_at + 0.5)
-    assert soon[:2] == [Wait(1.5, "in progress")] * 2
-    assert all(isinstance(d, Review) for d in soon[2:])
-    assert each(Evidence.HTTP_IN_PROGRESS)[:2] == [Send()] * 2
-    assert each(Evidence.HTTP_IN_PROGRESS, lookup=True) == [Lookup()] * 4
-
-
-def test_polling_is_no_resend_and_has_the_window_for_its_end() -> None:
-    """Case 94: the answer comes after the fifth poll; a target that says 409 for ever goes to a person."""
-    polled: list[Body] = [planned(), ended_with(LOST)]
-    for number in range(2, 7):
-        polled += [planned(number), ended_with(Response(409), number)]
-    declared = {"keys": True, "key_window_us": 100_000_000, "in_progress_409": True}
-    busy = record(http(IDEMPOTENT, **declared), *polled)
-    assert decide(busy, ask()) == Send()
-    assert isinstance(decide(busy, ask(200.0)), Review)
-    left = decide(busy, ask(waiting=False))
-    assert isinstance(left, Leave)
-    assert left.running
-
-
-def test_202_with_a_lookup_is_polled_by_lookup() -> None:
-    later = in_row(Evidence.HTTP_LATER)
-    assert decide(later, ask()) == Lookup()
-    negative = record(later.accepted, planned(), ended_with(Response(202)), answered(1))
-    assert decide(negative, ask(3.5)) == Wait(1.5, "lookup")
-    assert decide(negative, ask(6.0)) == Lookup()
-    assert isinstance(decide(negative, ask(waiting=False)), Leave)
-    assert isinstance(decide(negative, ask(LATE, since=0.0)), Review)
-
-
-def test_a_mismatched_key_or_a_replayed_error_is_reviewed() -> None:
-    """Case 93."""
-    look, *others = each(Evidence.HTTP_MISMATCH)
-    assert outcome(look) is Outcome.FAILED
-    assert all(isinstance(d, Review) for d in others)
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"), [(201, "succeeded"), (302, "failed"), (404, "failed"), (500, "failed")]
-)
-def test_any_other_response_is_adopted(status: int, expected: str) -> None:
-    """X21, cases 95, 96: redirects are not followed, a server's own error is its answer, a cut body has a status."""
-    for item in ALL:
-        cut = Response(status, body_complete=False)
-        decision = decide(record(http(item), planned(), ended_with(cut)), ask())
-        assert decision == Settle(
-            Settled(Outcome(expected), "response", "response, body incomplete", http_status=status)
-        )
-
-
-def test_an_http_target_that_cannot_be_reached_is_tried_with_back_off() -> None:
-    maybe = in_row(Evidence.HTTP_MAYBE, IDEMPOTENT, keys=True, key_window_us=DAY_US)
-    missed = record(maybe.accepted, *SENT, contact(DOWN))
-    assert isinstance(decide(missed, ask(3.05)), Wait)
-    assert decide(missed, ask(4.0)) == Send()
-    alone = replace(missed, accepted=replace(missed.accepted, resource_fields=("id",)))
-    assert isinstance(decide(alone, ask(4.0, waiting=False, newer=False)), Leave)
-
-
-# --- before and after the table -----------------------------------------------------------------------------------
-
-
-def test_an_approval_is_waited_for_and_a_denial_is_final() -> None:
-    pending = record(accepted(), ApprovalRequested("d", 0))
-    assert decide(pending, ask()) == Wait(2.0, "approval")
-    assert isinstance(decide(pending, ask(waiting=False)), Leave)
-    denied = record(accepted(), ApprovalRequested("d", 0), ApprovalDenied("me", "not on a Friday"))
-    assert decide(denied, ask()) == Settle(Settled(Outcome.DENIED, "denied", "not on a Friday"))
-
-
-def test_an_approval_that_never_came_is_not_started_at_the_deadline() -> None:
-    pending = record(accepted(), ApprovalRequested("d", 0))
-    assert outcome(decide(pending, ask(LATE))) is Outcome.NOT_STARTED
-
-
-@pytest.mark.parametrize("waiting", [True, False])
-@pytest.mark.parametrize("item", ALL)
-def test_what_was_denied_or_revoked_is_never_sent(item: ReplayClass, waiting: bool) -> None:
-    requested, granted = ApprovalRequested("d", 0), ApprovalGranted("d", "me", True)
-    stops: tuple[Body, ...] = (ApprovalDenied("policy", "never"), ApprovalRevoked("me", "no"))
-    for stop in stops:
-        for before in ((), (requested,), (requested, granted)):
-            stopped = record(accepted(item), *before, stop)
-            assert outcome(decide(stopped, ask(waiting=waiting))) is Outcome.DENIED
-
-
-def test_a_cancel_before_anything_left_is_not_started() -> None:
-    for before in ((), (ApprovalRequested("d", 0),)):
-        cancelled = record(accepted(), *before, CancelRequested("me", False))
-        decision = decide(cancelled, ask())
-        assert (outcome(decision), reason(decision)) == (Outcome.NOT_STARTED, "cancelled")
-
-
-@pytest.mark.parametrize("before", [(), (ApprovalRequested("d", 0),), SENT])
-def test_an_impossible_history_is_a_person_s_and_a_look_is_unknown(before: tuple[Body, ...]) -> None:
-    strange = (*before, UnknownBody("execution.teleported", b""))
-    assert isinstance(decide(record(accepted(), *strange), ask()), Review)
-    assert outcome(decide(record(accepted(READ_ONLY), *strange), ask())) is Outcome.UNKNOWN
-
-
-def test_a_review_is_answered_by_a_marker_that_is_found_later() -> None:
-    review = (*SENT, contact(DOWN), opened())
-    assert decide(record(accepted(), *review), ask(60.0, since=50.0)) == Probe()
-    assert decide(record(accepted(), *review, contact(DOWN)), ask(60.0, since=5.0)) == Done()
-    assert outcome(decide(record(accepted(), *review, finished(0)), ask())) is Outcome.SUCCEEDED
-    assert outcome(decide(record(accepted(), *review, probe(MarkerState.FENCED)), ask())) is (
-        Outcome.NOT_STARTED
-    )
-    assert decide(record(accepted(), *review, probe(MarkerState.RUNNING)), ask()) == Done()
-
-
-def test_a_review_is_answered_by_a_response_that_comes_late() -> None:
-    """C7: the stopped owner goes on and says what it saw."""
-    late = record(http(), planned(), opened(), ended_with(Response(200)))
-    assert outcome(decide(late, ask())) is Outcome.SUCCEEDED
-
-
-def test_a_contradicted_outcome_waits_for_a_person_whatever_is_found() -> None:
-    done = record(accepted(), *SENT, probe(MarkerState.FENCED), settled(Outcome.NOT_STARTED), finished(0))
-    decision = decide(done, ask())
-    assert isinstance(decision, Reopen)
-    assert "started" in decision.evidence
-
-
-@pytest.mark.parametrize("unfenced", [True, False, None])
-def test_an_answer_that_could_not_be_fenced_is_fenced_later(unfenced: bool | None) -> None:
-    """H11: `not started` leaves no open gate behind."""
-    answer = ReviewResolved(
-        Outcome.NOT_STARTED, "me", "looked", fenced=None if unfenced is None else not unfenced
-    )
-    answered_so = record(accepted(), *SENT, opened(), answer)
-    if not unfenced:
-        assert decide(answered_so, ask()) == Done()
-        return
-    assert isinstance(decide(answered_so, ask()), Fence)
-    missed = record(accepted(), *SENT, opened(), answer, contact(DOWN))
-    assert isinstance(decide(missed, ask(5.05)), Wait)
-    assert isinstance(decide(missed, ask(7.0)), Fence)
-    assert isinstance(decide(missed, ask(7.0, waiting=False)), Leave)
-    odd = record(accepted(), *SENT, opened(), answer, probe(MarkerState.ABSENT, proven=False))
-    assert isinstance(decide(odd, ask()), Leave)
-    fenced = record(accepted(), *SENT, opened(), answer, probe(MarkerState.FENCED))
-    assert decide(fenced, ask()) == Done()
-    ran = record(accepted(), *SENT, opened(), answer, finished(0))
-    assert isinstance(decide(ran, ask()), Reopen)
-
-
-def settle_with(row: Record) -> Record:
-    decision = decide(row, ask())
-    assert isinstance(decision, Settle)
-    done = replace(row, state=State.SETTLED, settled=decision.settled, settled_at=ask(10.0).now)
-    assert done.basis is None
-    return done
-
-
-def test_outputs_are_fetched_for_who_wants_them_after_the_outcome() -> None:
-    done = settle_with(in_row(Evidence.FINISHED))
-    assert decide(done, ask(fetch=True)) == Follow(wait=False)
-    assert decide(done, ask()) == Done()
-    assert decide(done, ask(fetch=True, waiting=False)) == Done()
-
-
-def test_outputs_that_were_asked_for_in_vain_are_not_asked_for_again_in_the_same_asking() -> None:
-    bodies = (*STARTED, finished(0), settled(Outcome.SUCCEEDED), finished(0))
-    asked = record(accepted(), *bodies)
-    assert decide(asked, ask(fetch=True, since=0.0)) == Done()
-    assert decide(asked, ask(fetch=True, since=50.0)) == Follow(wait=False)
-    unreachable = record(accepted(), *bodies[:-1], contact(DOWN))
-    assert isinstance(decide(unreachable, ask(6.05, fetch=True)), Wait)
-    assert decide(unreachable, ask(7.0, fetch=True)) == Follow(wait=False)
-    assert decide(unreachable, ask(500.0, fetch=True)) == Done()
-    assert decide(record(accepted(), *bodies[:-1], contact(NO_SUCH_HOST)), ask(fetch=True)) == Done()
-
-
-def test_the_back_off_grows_to_ten_seconds() -> None:
-    pauses = [back_off(misses) for misses in range(200)]
-    assert pauses == sorted(pauses)
-    assert (pauses[1], pauses[199]) == (0.2, 10.0)
