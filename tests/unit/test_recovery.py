@@ -1,6 +1,7 @@
 """Every SSH row of the decision table by name, with the finding that it answers. The whole product is in test_recovery_product.py.
 
-A letter and a number (C11, X3) name the finding of a design review, *case* a public report, that the test answers; the sentence beside it says what that is.
+A letter and a number (C11, X3) name the finding of a design review, *case* a public report, that the test answers; the sentence beside it says
+what that is.
 """
 
 from __future__ import annotations
