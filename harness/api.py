@@ -37,40 +37,14 @@ from harness.core.reports import MarkerReport, MarkerState
 from harness.core.state import Record, State
 from harness.foreign import cancel_unknown, follow_unknown
 from harness.marked import CancelAsk
+from harness.options import RunOptions, Words, argv_of, word_of
 from harness.perform import Job, Performer, World
 from harness.ports import AskPerson, HarnessError, Owned, Query, RequestError, Stream
 from harness.result import Result, from_driven, from_marker, from_record
 from harness.runner import Asking, Runner
 from harness.tap import Listener, Tap
 
-Words = Sequence[str | bytes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How a command runs and how the caller waits. Times are seconds.
-
-    `stdin`: the bytes, or a function that gives the next piece each time it is called and b"" at the end; None sends nothing. `wait`: how long
-    the caller waits (None: to the end). `reconnect`: for how long a lost host is tried again. `timeout`: the command's limit on the host.
-    """
-
-    replay_class: ReplayClass = ReplayClass.IRREVERSIBLE
-    key: str | None = None
-    again: ExecutionId | None = None
-    cwd: str | bytes | None = None
-    env: tuple[tuple[str, bytes], ...] = ()
-    secret_env: tuple[tuple[str, str], ...] = ()
-    stdin: bytes | Callable[[], bytes] | None = None
-    timeout: str | None = None
-    unless: Words | None = None
-    verify: Words | None = None
-    become: str | None = None
-    store: str | None = None
-    marked: bool = True
-    wait: float | None = None
-    reconnect: float = 300.0
-    detach: bool = False
-    ssh: tuple[tuple[str, str], ...] = ()
+__all__ = ["Harness", "Reply", "RunOptions", "Words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +54,6 @@ class Reply:
     host: str
     result: Result | None
     refusal: HarnessError | None = None
-
-
-def _word(word: str | bytes) -> bytes:
-    return word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
-
-
-def _argv(words: Words) -> tuple[bytes, ...]:
-    argv = tuple(_word(word) for word in words)
-    if not argv or not argv[0]:
-        raise RequestError("there is no command; nothing was sent")
-    if any(b"\0" in word for word in argv):
-        raise RequestError("an argument has a NUL byte, which no program can receive; nothing was sent")
-    return argv
 
 
 class Harness:
@@ -206,14 +167,14 @@ class Harness:
                 "an unmarked command takes no environment, cwd, timeout, unless or verify; nothing was sent"
             )
         return SshCommand(
-            argv=_argv(argv),
-            cwd=None if options.cwd is None else _word(options.cwd),
+            argv=argv_of(argv),
+            cwd=None if options.cwd is None else word_of(options.cwd),
             env=options.env,
             secret_env=options.secret_env,
             stdin=self._kept(options.stdin),
             timeout=options.timeout,
-            unless=None if options.unless is None else _argv(options.unless),
-            verify=None if options.verify is None else _argv(options.verify),
+            unless=None if options.unless is None else argv_of(options.unless),
+            verify=None if options.verify is None else argv_of(options.verify),
             marked=options.marked,
         )
 
@@ -284,9 +245,7 @@ class Harness:
         """The kept bytes of one output from `start`, fetched from the host first where they are not all here."""
         record = await self._known(execution)
         if record.spooled is None and record.attempts and record.accepted.marked:
-            await self._runner.drive(
-                [execution], Asking(waiting=True, deadline=self._until(30.0), fetch=True)
-            )
+            await self._fetch(execution)
         output = self._world.spool.output(execution, stream)
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -297,6 +256,17 @@ class Harness:
                 await asyncio.sleep(0)
 
         return pieces()
+
+    async def _fetch(self, execution: ExecutionId) -> None:
+        """Brings the outputs from the host: all of them once it has ended; while it runs, what there is now and no other process fetches."""
+        looked = await self._look(execution)
+        record = await self._known(execution)
+        if looked.state is State.SETTLED:
+            await self._runner.drive([execution], Asking(deadline=self._until(30.0)))
+        elif record.run == self._world.run:
+            job = self._job(execution, record)
+            for body in await Performer(self._world).follow(job, wait=False):
+                await self._append(self._world.event(body, execution, job.owned))
 
     async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
         """Stops it: proven not started where it had not started, else ended on the host. Raises RequestError where there is nothing to stop."""

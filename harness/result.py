@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.core.events import Outcome, StreamResult
@@ -41,6 +41,7 @@ class Result:
 
     `outcome` is None while it is not known *and* the execution goes on (running, awaiting approval); `Outcome.UNKNOWN` where it cannot be told now.
     `raw_status` is the exit status if one is known; `exit_status` is the same and raises OutcomeUnknown instead of giving None.
+    `owner_pid`: another process on this machine that drives it.
     """
 
     execution_id: ExecutionId
@@ -57,6 +58,7 @@ class Result:
     question: str | None = None
     answers: tuple[str, ...] = ()
     next: str | None = None
+    owner_pid: int | None = None
     record: Record | None = field(default=None, repr=False)
     marker: MarkerReport | None = field(default=None, repr=False)
 
@@ -80,9 +82,8 @@ class Result:
 
 def from_driven(driven: Driven, attached: bool = False) -> Result:
     """The result of a drive."""
-    return from_record(
-        driven.record, running=driven.left is not None and driven.left.running, attached=attached
-    )
+    running = driven.left is not None and driven.left.running
+    return replace(from_record(driven.record, running, attached), owner_pid=driven.owner_pid)
 
 
 def from_record(record: Record, running: bool | None = None, attached: bool = False) -> Result:

@@ -275,3 +275,94 @@ def test_the_list_is_a_plain_table_that_fits_a_pipe(person: Person) -> None:
     assert lines[0].split() == ["ID", "AGE", "HOST", "COMMAND", "STATE", "OUTCOME"]
     assert lines[1].split()[2:] == ["db1", "/bin/true", "settled", "succeeded"]
     assert person.types("list", "--open") == Done(0, b"", "")
+
+
+def test_output_of_what_still_runs_is_what_there_is_now(
+    person: Person, effects: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    name = person.types("run", "--detach", "db1", "--", gated(go, effects)).out.decode().strip()
+    while not (now := person.types("output", name)).out:
+        assert (now.code, now.err) == (0, "")
+    assert now == Done(0, b"begun\n", "")
+    go.touch()
+    assert person.types("attach", "--quiet", name).code == 0
+    assert person.types("output", name) == Done(0, b"begun\nover\n", "")
+
+
+def test_two_who_watch_the_same_execution_see_all_of_it(
+    person: Person, effects: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    process = person.start("run", "db1", "--", gated(go, effects, "exit 3"))
+    begun = first_line(process)
+    name = _running(person)
+    recovered = person.types("recover")
+    assert recovered.code == 120
+    assert f"process {process.pid} drives {name}" in recovered.err
+    other = person.start("attach", name)
+    assert first_line(other) == b"begun\n"
+    go.touch()
+    assert finished(process, begun) == Done(3, b"begun\nover\n", "")
+    assert finished(other, b"begun\n") == Done(3, b"begun\nover\n", "")
+    assert effects.read_text() == "x\n"
+
+
+def test_a_deliberate_repeat_runs_once_more_and_only_once(person: Person, effects: Path) -> None:
+    line = ("db1", "--", f"echo x >>{effects}")
+    first = person.types("run", "--json", *line).object["execution_id"]
+    again = person.types("run", "--json", "--again", first, *line).object
+    assert (again["after"], again["attached"], again["outcome"]) == (first, False, "succeeded")
+    repeated = person.types("run", "--json", "--again", first, *line).object
+    assert (repeated["execution_id"], repeated["attached"]) == (again["execution_id"], True)
+    assert effects.read_text() == "x\n" * 2
+    other = person.types("run", "--again", first, "db1", "--", "echo another")
+    assert other.code == 122
+    assert f"--again {first} belongs to another action" in other.err
+
+
+def test_the_same_command_is_not_sent_while_an_equal_one_is_open(
+    person: Person, effects: Path, tmp_path: Path
+) -> None:
+    line = ("db1", "--", gated(tmp_path / "go", effects))
+    name = person.types("run", "--detach", *line).out.decode().strip()
+    done = person.types("run", *line)
+    assert done.code == 122
+    assert (
+        f"the same action is open as {name} and may have run; nothing was sent; next: harness attach {name}"
+        in done.err
+    )
+    (tmp_path / "go").touch()
+    assert person.types("attach", "--quiet", name).code == 0
+    assert effects.read_text() == "x\n"
+
+
+def test_a_killed_program_that_had_not_sent_anything_leaves_nothing_open(
+    person: Person, site: Site, effects: Path
+) -> None:
+    site.refuse(True)
+    try:
+        line = ("run", "--key", "never", "--reconnect", "60", "db1", "--", f"echo x >>{effects}")
+        process = person.start(*line)
+        while not person.types("list", "--json").objects:
+            pass
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+        done = person.types("recover")
+    finally:
+        site.refuse(False)
+    assert (done.code, done.err) == (0, "")
+    assert b" db1 not_started" in done.out
+    assert person.types(*line) == Done(0, b"", "")
+    assert effects.read_text() == "x\n"
+
+
+def test_a_reader_that_went_is_no_defect(person: Person) -> None:
+    person.types("run", "db1", "--", "true")
+    process = person.start("list")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(PATIENCE) == 141

@@ -27,6 +27,7 @@ async def test_a_second_effect_would_be_seen(
 ) -> None:
     twice = demo_story.MIGRATE.replace("i=1\n", 'i=1; echo again >>"$HOME/effects"\n')
     monkeypatch.setattr(demo_story, "MIGRATE", twice.replace("sleep 0.3", "sleep 0.1"))
-    monkeypatch.setattr(demo_story.Story, "_from_elsewhere", lambda *_: asyncio.sleep(0))
+    for later in ("_repeated", "_from_elsewhere"):
+        monkeypatch.setattr(demo_story.Story, later, lambda *_: asyncio.sleep(0))
     assert await Story(tmp_path).tell() == 1
     assert "DOES NOT HOLD: one effect on the host" in capfd.readouterr().out

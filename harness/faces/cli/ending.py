@@ -28,7 +28,7 @@ class Manner:
 async def finish(
     harness: Harness, found: list[tuple[str, Result]], live: Live, watch: Watch, manner: Manner
 ) -> int:
-    """Writes what is left, tells what is unusual, notes what was delivered. Returns the exit status. Raises Left."""
+    """Writes what is left, tells what is unusual, notes what was delivered. Returns the exit status of the results. Raises Left."""
     await watch.over(live.flush())
     results = [result for _, result in found]
     if manner.json:

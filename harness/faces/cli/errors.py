@@ -21,6 +21,15 @@ class MayHaveRun(HarnessError):
     """Something went wrong after an action may have left; its outcome is open."""
 
 
+class Unwritable(Exception):
+    """Our own stdout cannot be written to. No OSError: click would take that for its own and exit with a command's number."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.errno = error.errno
+        self.strerror = error.strerror
+
+
 def _open(problem: HarnessError) -> bool:
     from harness.foreign import HostSilent
     from harness.result import OutcomeUnknown

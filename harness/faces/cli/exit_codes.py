@@ -21,6 +21,10 @@ NOT_STARTED: Final = 123
 TIME_LIMIT: Final = 124
 INTERNAL: Final = 125
 
+# As the shell has them for signals: the commands that only look, ended by Ctrl-C or by a reader that went.
+INTERRUPTED: Final = 130
+UNREAD: Final = 141
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -62,14 +66,18 @@ OTHERS: Final = (
 )
 
 
-def exit_code(results: Sequence[Result]) -> int:
-    """The exit status for these results: one host, the command's own number; several, 0, 1, or 120 if any is unknown."""
-    if len(results) == 1:
-        return of_one(results[0])
+def exit_code(results: Sequence[Result], hosts: int | None = None) -> int:
+    """The exit status for these results: one host, the command's own number; several, 0, 1, or 120 if any is unknown.
+
+    `hosts` is how many were asked; one without a result was refused.
+    """
+    asked = len(results) if hosts is None else hosts
+    if asked == 1:
+        return of_one(results[0]) if results else REFUSED
     codes = [of_one(result) for result in results]
     if any(result.outcome is not None and result.outcome.value == "unknown" for result in results):
         return UNKNOWN
-    return 0 if codes and not any(codes) else 1
+    return 0 if codes and len(codes) == asked and not any(codes) else 1
 
 
 def of_one(result: Result) -> int:

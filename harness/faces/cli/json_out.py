@@ -6,17 +6,21 @@ import json
 import os
 from collections.abc import Sequence
 
+from harness.faces.cli.errors import Unwritable
 from harness.result import Result, to_json
 
 
 def write(results: Sequence[Result]) -> None:
-    """Writes the objects whole and at once. Raises OSError where stdout is closed."""
+    """Writes the objects whole and at once. Raises Unwritable where stdout is closed."""
     lines = [json.dumps(to_json(result), ensure_ascii=True, separators=(", ", ": ")) for result in results]
     put("".join(line + "\n" for line in lines))
 
 
 def put(text: str) -> None:
-    """Writes text to stdout. Raises OSError."""
+    """Writes text to stdout. Raises Unwritable."""
     data = text.encode("utf-8", "backslashreplace")
-    while data:
-        data = data[os.write(1, data) :]
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+    except OSError as error:
+        raise Unwritable(error) from None

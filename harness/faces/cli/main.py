@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from harness.faces.cli import say
-from harness.faces.cli.exit_codes import INTERNAL, REFUSED
+from harness.faces.cli.exit_codes import INTERNAL, INTERRUPTED, REFUSED, UNREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ def main() -> int:
         say.error(problem.format_message())
         return REFUSED
     except (click.Abort, KeyboardInterrupt):
-        say.error("interrupted")
-        return REFUSED
+        say.line("interrupted")
+        return INTERRUPTED
     except Exception as problem:  # noqa: BLE001 - the last place: everything that is left gets its exit code here
         return _explained(problem)
     return returned if isinstance(returned, int) else 0
@@ -103,8 +104,13 @@ def _usage(problem: click.UsageError) -> int:
 
 
 def _explained(problem: Exception) -> int:
+    from harness.faces.cli.errors import Unwritable
     from harness.ports import HarnessError
 
+    if isinstance(problem, Unwritable):
+        if problem.errno != errno.EPIPE:
+            say.line(f"stdout cannot be written: {problem.strerror}")
+        return UNREAD
     if not isinstance(problem, HarnessError):
         say.defect(problem)
         return INTERNAL

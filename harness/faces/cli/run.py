@@ -13,7 +13,7 @@ import click
 
 from harness.api import Harness, Reply, RunOptions
 from harness.core.contract import ReplayClass, parse_class
-from harness.faces.cli import dry_run, json_out, say, session, stdin, words
+from harness.faces.cli import dry_run, json_out, say, session, stdin, tell, words
 from harness.faces.cli.ending import Manner, finish, leave
 from harness.faces.cli.errors import MayHaveRun, Senseless
 from harness.faces.cli.exit_codes import REFUSED, exit_code
@@ -119,7 +119,11 @@ def command(ctx: click.Context, /, **given: Any) -> int:
                 harness, call.hosts, call.argv, call.options, as_json=given["as_json"]
             )
         )
-    return asyncio.run(_run(call))
+    try:
+        return asyncio.run(_run(call))
+    except KeyboardInterrupt:  # before anything was accepted: from then on an interrupt detaches
+        say.error("interrupted")
+        return REFUSED
 
 
 def _call(ctx: click.Context, given: dict[str, Any]) -> Call:
@@ -247,38 +251,23 @@ async def _replied(harness: Harness, call: Call, replies: Sequence[Reply], live:
         elif reply.refusal is not None:
             say.error(f"{reply.host}: {reply.refusal.what}", reply.refusal.hint)
     if call.options.detach:
-        code = await _detached(harness, call, found)
-    else:
-        code = await finish(harness, found, live, watch, call.manner)
-    return _with_refusals(code, len(replies), [result for _, result in found])
+        return _detached(call, found)
+    await finish(harness, found, live, watch, call.manner)
+    return exit_code([result for _, result in found], len(replies))
 
 
-def _with_refusals(code: int, hosts: int, results: Sequence[Result]) -> int:
-    """The exit status where some hosts have no result because they were refused."""
-    if len(results) == hosts:
-        return code
-    if hosts == 1:
-        return REFUSED
-    return code if results and exit_code([*results, *results]) not in (0, 1) else 1
-
-
-async def _detached(harness: Harness, call: Call, found: list[tuple[str, Result]]) -> int:
+def _detached(call: Call, found: list[tuple[str, Result]]) -> int:
     """Prints the IDs; 0 once every start is durable."""
     if call.manner.json:
         json_out.write([result for _, result in found])
     else:
         json_out.put("".join(f"{result.execution_id}{_host(host, found)}\n" for host, result in found))
-    codes = []
-    for host, result in found:
-        if result.record is not None and result.record.start_seen:
-            codes.append(0)
-        else:
-            say_code = exit_code([result])
-            from harness.faces.cli import tell
-
-            tell.explain(result, host, fetched=False)
-            codes.append(say_code)
-    return codes[0] if len(codes) == 1 else max(codes, default=0)
+    late = [(host, result) for host, result in found if result.record is None or not result.record.start_seen]
+    for host, result in late:
+        tell.explain(result, host, fetched=False)
+    if len(found) == len(call.hosts) and not late:
+        return 0
+    return exit_code([result for _, result in late], 1 if len(call.hosts) == 1 else len(call.hosts))
 
 
 def _host(host: str, found: list[tuple[str, Result]]) -> str:

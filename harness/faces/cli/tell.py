@@ -36,16 +36,14 @@ def explain(result: Result, host: str, fetched: bool = True) -> None:
 def going_on(result: Result, host: str) -> None:
     """It runs, or waits, and we are not there any more."""
     execution = result.execution_id
-    if result.state is State.RUNNING:
-        say.line(f"{host}: {execution} still runs there; next: harness attach {execution}")
+    sent = result.record is not None and bool(result.record.attempts)
+    if result.owner_pid is not None:
+        what = f"{host}: process {result.owner_pid} drives {execution}"
+        say.error(what, f"harness attach {execution}", say.MAY_HAVE_RUN if sent else say.NOTHING_SENT)
     elif result.state is State.AWAITING_APPROVAL:
         say.error(f"{host}: {execution} waits for an approval", f"harness show {execution}")
-    elif result.record is not None and result.record.attempts:
-        say.error(
-            f"{host}: {execution} was sent and is driven by another process",
-            f"harness attach {execution}",
-            say.MAY_HAVE_RUN,
-        )
+    elif sent:
+        say.line(f"{host}: {execution} still runs there; next: harness attach {execution}")
     else:
         say.error(f"{host}: {execution} is accepted", f"harness attach {execution}")
 

@@ -1,0 +1,54 @@
+"""How a command is to run, for the public API: its options, and words of text or bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.core.contract import ReplayClass
+from harness.core.ids import ExecutionId
+from harness.ports import RequestError
+
+Words = Sequence[str | bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a command runs and how the caller waits. Times are seconds.
+
+    `stdin`: the bytes, or a function that gives the next piece each time it is called and b"" at the end; None sends nothing. `wait`: how long
+    the caller waits (None: to the end). `reconnect`: for how long a lost host is tried again. `timeout`: the command's limit on the host.
+    """
+
+    replay_class: ReplayClass = ReplayClass.IRREVERSIBLE
+    key: str | None = None
+    again: ExecutionId | None = None
+    cwd: str | bytes | None = None
+    env: tuple[tuple[str, bytes], ...] = ()
+    secret_env: tuple[tuple[str, str], ...] = ()
+    stdin: bytes | Callable[[], bytes] | None = None
+    timeout: str | None = None
+    unless: Words | None = None
+    verify: Words | None = None
+    become: str | None = None
+    store: str | None = None
+    marked: bool = True
+    wait: float | None = None
+    reconnect: float = 300.0
+    detach: bool = False
+    ssh: tuple[tuple[str, str], ...] = ()
+
+
+def word_of(word: str | bytes) -> bytes:
+    """The bytes of a word, as they were typed where they are no UTF-8."""
+    return word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
+
+
+def argv_of(words: Words) -> tuple[bytes, ...]:
+    """The argv of bytes. Raises RequestError for what no program can receive."""
+    argv = tuple(word_of(word) for word in words)
+    if not argv or not argv[0]:
+        raise RequestError("there is no command; nothing was sent")
+    if any(b"\0" in word for word in argv):
+        raise RequestError("an argument has a NUL byte, which no program can receive; nothing was sent")
+    return argv
