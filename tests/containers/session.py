@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness.api import RunOptions
 from harness.core.ids import ExecutionId
 from harness.ports import Stream
-from harness.result import Result
 from tests.containers.hosts import Host
 
 ADDRESS = "127.0.0.1"
@@ -80,9 +80,7 @@ class Ear:
         """What happened to the line, in order."""
         return [what for _, what, _ in self.told]
 
-    async def until(
-        self, true: Callable[[], bool], running: asyncio.Task[Result], seconds: float = 60
-    ) -> None:
+    async def until(self, true: Callable[[], bool], running: asyncio.Task[Any], seconds: float = 60) -> None:
         """Returns as soon as `true()` holds; it is asked again whenever something was heard. AssertionError if `running` ends before."""
         running.add_done_callback(lambda _: self._changed.set())
         try:

@@ -20,7 +20,7 @@ from harness.testing.fault_proxy import Armed, Cut, Direction, FaultProxy, Link
 from tests.containers.hosts import Host
 from tests.containers.session import ADDRESS, Ear, lines_in, marker_directories, over, sha256
 
-IMPATIENT = (("o", "ServerAliveInterval=1"), ("o", "ServerAliveCountMax=2"))
+IMPATIENT = (("o", "ServerAliveInterval=1"), ("o", "ServerAliveCountMax=2"), ("o", "ConnectTimeout=4"))
 NUMBERS = itertools.count()
 BULK = 2_000_000
 

@@ -1,0 +1,289 @@
+"""The caller's process is killed at every step of a run; another one finds out what happened, and nothing runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.api import Harness, Reply, RunOptions
+from harness.core.events import Outcome
+from harness.core.ids import ExecutionId
+from harness.core.state import State
+from harness.result import Result
+from harness.testing.fault_proxy import Cut, FaultProxy
+from tests.containers.caller import POINTS
+from tests.containers.hosts import Host
+from tests.containers.session import (
+    ADDRESS,
+    Ear,
+    lines_in,
+    marker_directories,
+    over,
+    sha256,
+    ssh,
+)
+
+ROOT = Path(__file__).parents[2]
+NUMBERS = itertools.count()
+KEY = "migrate-42"
+
+BEFORE_PLANNED = ("accepted", "contacted")
+NOTHING_ON_THE_HOST = (*BEFORE_PLANNED, "planned", "requested")
+RUNNING = ("started", "output")
+OVER = ("finished", "settled")
+assert (*NOTHING_ON_THE_HOST, *RUNNING, *OVER) == POINTS
+
+
+class Story:
+    """One command with one effect that says a line, waits for permission to go on, and says another."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.name = f"/tmp/death-{next(NUMBERS)}"
+
+    @property
+    def argv(self) -> list[str | bytes]:
+        wait = f"until [ -e {self.name}.go ]; do sleep 0.05; done"
+        return ["sh", "-c", f"echo ran >>{self.name}; echo first; {wait}; echo last; exit 9"]
+
+    OUT = b"first\nlast\n"
+
+    def let_go_on(self) -> None:
+        self.host.exec(["touch", f"{self.name}.go"])
+
+    def effects(self) -> int:
+        return lines_in(self.host, self.name)
+
+
+class Callers:
+    """The parent of the callers."""
+
+    def __init__(self, server: subprocess.Popen[str]) -> None:
+        self._server = server
+
+    def start(self, story: Story, home: Path, point: str) -> int:
+        """A caller of its own comes to `point` and stays there: its pid."""
+        orders = {
+            "home": str(home),
+            "host": ADDRESS,
+            "argv": story.argv,
+            "key": KEY,
+            "ssh": ssh(story.host),
+            "point": point,
+        }
+        assert self._server.stdin is not None
+        self._server.stdin.write(json.dumps(orders) + "\n")
+        self._server.stdin.flush()
+        word, pid = self._said()
+        assert word == "at"
+        return int(pid)
+
+    def kill(self, pid: int) -> None:
+        """Killed, and gone on return."""
+        os.kill(pid, signal.SIGKILL)
+        assert self._said() == ["ended", str(-signal.SIGKILL)]
+
+    def killed_at(self, story: Story, home: Path, point: str) -> None:
+        """A caller of its own came to `point` and was killed there."""
+        if point in OVER:
+            story.let_go_on()
+        self.kill(self.start(story, home, point))
+
+    def _said(self) -> list[str]:
+        assert self._server.stdout is not None
+        return self._server.stdout.readline().split()
+
+
+@pytest.fixture(scope="module")
+def callers() -> Iterator[Callers]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.containers.caller"],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        yield Callers(server)
+
+
+async def again(harness: Harness, story: Story) -> Result:
+    """The same call with the same key, to its end."""
+    return await harness.run(ADDRESS, story.argv, over(story.host, RunOptions(key=KEY, wait=60)))
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_the_same_key_after_a_death_at_any_point_gives_one_effect_and_the_whole_result(
+    host: Host, callers: Callers, home: Path, ear: Ear, point: str
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, point)
+    story.let_go_on()
+    async with await Harness.open(home, listener=ear) as harness:
+        result = await again(harness, story)
+        heard = ear.out(ExecutionId(result.execution_id))
+        repeated = await again(harness, story)
+        everything = await harness.list(unresolved=None)
+    assert (result.outcome, result.exit_status) == (Outcome.FAILED, 9)
+    assert heard == Story.OUT
+    assert (result.stdout.sha256, result.attached) == (sha256(Story.OUT), True)
+    assert (repeated.execution_id, repeated.exit_status) == (result.execution_id, 9)
+    assert [found.execution_id for found in everything] == [result.execution_id]
+    assert story.effects() == 1
+
+
+@pytest.mark.parametrize("point", ["contacted", "planned", "requested"])
+async def test_recover_proves_that_nothing_started_and_the_same_key_then_runs_once(
+    host: Host, callers: Callers, home: Path, ear: Ear, point: str
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, point)
+    story.let_go_on()
+    async with await Harness.open(home, listener=ear) as harness:
+        (recovered,) = await harness.recover()
+        assert recovered.outcome is Outcome.NOT_STARTED
+        assert story.effects() == 0
+        result = await again(harness, story)
+        repeated = await again(harness, story)
+    assert (result.exit_status, result.attached) == (9, False)
+    assert result.execution_id != recovered.execution_id
+    assert result.record is not None
+    assert result.record.accepted.after == recovered.execution_id
+    assert (repeated.execution_id, story.effects()) == (result.execution_id, 1)
+
+
+@pytest.mark.parametrize("point", ["output"])
+async def test_recover_leaves_a_running_command_alone_and_settles_it_when_it_has_ended(
+    host: Host, callers: Callers, home: Path, ear: Ear, point: str
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, point)
+    async with await Harness.open(home, listener=ear) as harness:
+        (recovered,) = await harness.recover()
+        assert (recovered.outcome, recovered.state) == (None, State.RUNNING)
+        story.let_go_on()
+        result = await harness.attach(ExecutionId(recovered.execution_id))
+    assert (result.outcome, result.exit_status, story.effects()) == (Outcome.FAILED, 9, 1)
+    assert ear.out(ExecutionId(result.execution_id)) == Story.OUT
+
+
+@pytest.mark.parametrize("point", ["finished"])
+async def test_recover_adopts_an_end_that_the_dead_caller_saw_or_did_not_see(
+    host: Host, callers: Callers, home: Path, point: str
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, point)
+    async with await Harness.open(home) as harness:
+        await harness.recover()
+        (result,) = await harness.list(unresolved=None)
+        assert (result.outcome, result.exit_status, story.effects()) == (Outcome.FAILED, 9, 1)
+        assert (await again(harness, story)).exit_status == 9
+    assert story.effects() == 1
+
+
+async def test_a_caller_that_lives_keeps_its_execution_even_if_it_is_stopped(
+    host: Host, callers: Callers, home: Path
+) -> None:
+    story = Story(host)
+    pid = callers.start(story, home, "planned")
+    os.kill(pid, signal.SIGSTOP)
+    async with await Harness.open(home) as harness:
+        (left,) = await harness.recover()
+        assert left.state is not State.SETTLED
+        assert left.outcome in (None, Outcome.UNKNOWN)
+        assert marker_directories(host, left.execution_id) == []
+        assert story.effects() == 0
+    callers.kill(pid)
+
+
+async def test_a_late_dispatch_of_a_dead_callers_execution_cannot_start_behind_a_fence(
+    host: Host, callers: Callers, home: Path
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, "planned")
+    async with await Harness.open(home) as harness:
+        (recovered,) = await harness.recover()
+    (directory,) = marker_directories(host, recovered.execution_id)
+    assert b" kind=fence " in host.exec(["cat", f"{directory}/start"])
+    assert (recovered.reason, story.effects()) == ("fenced", 0)
+
+
+async def test_from_an_empty_home_the_host_alone_tells_status_and_output(
+    host: Host, callers: Callers, home: Path, tmp_path: Path
+) -> None:
+    story, ear = Story(host), Ear()
+    callers.killed_at(story, home, "output")
+    async with await Harness.open(home) as harness:
+        (known,) = await harness.list(unresolved=None)
+    execution = ExecutionId(known.execution_id)
+    async with await Harness.open(tmp_path / "empty") as harness:
+        now = await harness.attach_host(ADDRESS, execution, Ear(), over(host), wait=False)
+        assert (now.outcome, now.state) == (None, State.RUNNING)
+        story.let_go_on()
+        result = await harness.attach_host(ADDRESS, execution, ear, over(host))
+        assert await harness.list(unresolved=None) == []
+    assert (result.outcome, result.exit_status) == (Outcome.FAILED, 9)
+    assert (ear.out(execution), result.stdout.complete) == (Story.OUT, True)
+    assert story.effects() == 1
+
+
+def known_everywhere(tmp_path: Path, hosts: dict[int, Host]) -> Path:
+    """A known_hosts file for hosts behind these ports."""
+    file = tmp_path / "known_hosts"
+    lines = []
+    for port, host in hosts.items():
+        _, *key = host.known_hosts.read_text().split()
+        lines.append(f"[{ADDRESS}]:{port} {' '.join(key)}\n")
+    file.write_text("".join(lines))
+    return file
+
+
+async def test_a_key_on_three_hosts_runs_once_on_each_though_one_link_was_cut(
+    debian_host: Host, busybox_host: Host, callers: Callers, home: Path, tmp_path: Path
+) -> None:
+    file = f"/tmp/three-{next(NUMBERS)}"
+    wait = f"until [ -e {file}.go ]; do sleep 0.05; done"
+    argv: list[str | bytes] = ["sh", "-c", f"echo ran >>{file}.$(id -un); echo on; {wait}; echo off"]
+    ear = Ear()
+    async with FaultProxy(busybox_host.port) as proxy:
+        ways = {debian_host.port: debian_host, proxy.port: busybox_host}
+        common = ssh(debian_host, known_hosts=known_everywhere(tmp_path, ways))
+        options = RunOptions(
+            key=KEY, reconnect=0.3, ssh=tuple(pair for pair in common if pair[0] not in ("p", "l"))
+        )
+        hosts = [
+            f"ops@{ADDRESS}:{debian_host.port}",
+            f"root@{ADDRESS}:{debian_host.port}",
+            f"ops@{ADDRESS}:{proxy.port}",
+        ]
+
+        async def everywhere(harness: Harness) -> list[Reply]:
+            return await harness.run_on(hosts, argv, options)
+
+        async with await Harness.open(home, listener=ear) as harness:
+            running = asyncio.create_task(everywhere(harness))
+            await ear.until(lambda: ear.size() == 3 * len(b"on\n"), running)
+            proxy.refusing = True
+            proxy.cut(Cut.RST)
+            for host in (debian_host, busybox_host):
+                host.exec(["touch", f"{file}.go"])
+            first = await running
+        proxy.refusing = False
+        async with await Harness.open(home) as harness:
+            second = await everywhere(harness)
+            third = await everywhere(harness)
+    results = [[reply.result for reply in replies] for replies in (first, second, third)]
+    outcomes = [[result.outcome for result in row if result is not None] for row in results]
+    ids = [[result.execution_id for result in row if result is not None] for row in results]
+    done = Outcome.SUCCEEDED
+    assert outcomes[0][:2] == [done, done]
+    assert outcomes[0][2] in (None, Outcome.UNKNOWN)
+    assert outcomes[1:] == [[done] * 3] * 2
+    assert ids[0] == ids[1] == ids[2]
+    effects = [(debian_host, "ops"), (debian_host, "root"), (busybox_host, "ops")]
+    assert [lines_in(host, f"{file}.{account}") for host, account in effects] == [1, 1, 1]
