@@ -183,8 +183,9 @@ class GroupCommit:
         try:
             self._sql.execute("BEGIN IMMEDIATE")
             self._hooks.begin()
-            results = [self._saved(job) for job in jobs]
-            self._commit()
+            results = [self._alone(jobs[0])] if len(jobs) == 1 else [self._saved(job) for job in jobs]
+            if self._sql.in_transaction:
+                self._commit()
         except BaseException:
             with contextlib.suppress(SqliteError):
                 self._database.rollback()
@@ -212,6 +213,17 @@ class GroupCommit:
         except SqliteError:
             raise
         except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+            self._hooks.rolled_back()
+            return error
+
+    def _alone(self, job: _Job) -> Any:
+        """The same for the only job of a transaction, which needs no savepoint."""
+        try:
+            return job.work()
+        except SqliteError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+            self._database.rollback()
             self._hooks.rolled_back()
             return error
 

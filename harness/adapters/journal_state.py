@@ -68,9 +68,11 @@ class JournalState:
 
     def committed(self) -> None:
         """Now and then the note follows; after an adoption at once, and what it adopted is no reason any more."""
+        newest = self.rows.newest()
+        self.rows.begin()
         if self._adopting:
             self._adopting, self.findings, self._noted = False, (), -NOTE_EVERY
-        if not self.findings and self.newest() >= self._noted + NOTE_EVERY:
+        if not self.findings and newest >= self._noted + NOTE_EVERY:
             # A note that is behind is true all the same.
             with contextlib.suppress(OSError):
                 self.write_note()

@@ -38,6 +38,7 @@ class Rows:
         self._records: OrderedDict[ExecutionId, tuple[int, Record]] = OrderedDict()
         self._head: tuple[int, bytes] | None = None
         self._adopted: dict[int, str] | None = None
+        self._written: set[ExecutionId] = set()
 
     def forget(self) -> None:
         """Forgets what a transaction that was rolled back (or another process) has made untrue."""
@@ -45,14 +46,19 @@ class Rows:
         self.begin()
 
     def begin(self) -> None:
-        """To be called at the start of a transaction: other processes may have written."""
+        """To be called at the start of a transaction and at its end: other processes may write in between."""
         self._head = None
         self._adopted = None
+        self._written.clear()
 
     def head(self) -> tuple[int, bytes]:
         """Sequence and hash of the newest row, (0, GENESIS) for none."""
         row = self._sql.execute("SELECT sequence, hash FROM events ORDER BY sequence DESC LIMIT 1").fetchone()
         return (0, GENESIS) if row is None else (row[0], row[1])
+
+    def newest(self) -> int:
+        """The newest sequence, asked of the file only where this transaction has not written it."""
+        return (self._head or self.head())[0]
 
     def hash_of(self, sequence: int) -> bytes | None:
         """The hash of one row, None if there is none."""
@@ -109,21 +115,24 @@ class Rows:
             if first is None:
                 return
             after = first
+        if before is None:
             self._accept(after, event, sequence)
-        self._sql.execute(
-            "UPDATE executions SET last = ?, run = ?, epoch = ?, unresolved = ?, outcome = ?, undelivered = ?"
-            " WHERE execution = ?",
-            (sequence, after.run, after.epoch, *_flags(after), execution),
-        )
+        else:
+            self._sql.execute(
+                "UPDATE executions SET last = ?, run = ?, epoch = ?, unresolved = ?, outcome = ?, undelivered = ?"
+                " WHERE execution = ?",
+                (sequence, after.run, after.epoch, *_flags(after), execution),
+            )
         self._remember(execution, sequence, after)
+        self._written.add(execution)
 
     def _accept(self, record: Record, event: Event, sequence: int) -> None:
         body = record.accepted
         self._sql.execute(
             "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                record.execution,
                 sequence,
+                record.execution,
                 sequence,
                 event.run,
                 record.run,
@@ -194,6 +203,8 @@ class Rows:
 
     def record(self, execution: ExecutionId) -> Record | None:
         """The fold of an execution's events, None for one that was never accepted."""
+        if execution in self._written and execution in self._records:
+            return self._records[execution][1]
         row = self._sql.execute("SELECT last FROM executions WHERE execution = ?", (execution,)).fetchone()
         return None if row is None else self._record(execution, row[0])
 
@@ -214,6 +225,9 @@ class Rows:
 
     def owner(self, execution: ExecutionId) -> Owned | None:
         """Who drives an execution."""
+        if execution in self._written and execution in self._records:
+            known = self._records[execution][1]
+            return Owned(known.run, known.epoch)
         row = self._sql.execute(
             "SELECT run, epoch FROM executions WHERE execution = ?", (execution,)
         ).fetchone()
@@ -227,9 +241,10 @@ class Rows:
         place = (accepted.principal, accepted.place, accepted.key)
         keyed = self._named("principal = ? AND place = ? AND key = ?", place, _PRIORS)
         fingerprint = self._named("fingerprint = ?", (accepted.fingerprint,), _PRIORS)
-        still_open = "effect = ? AND (unresolved = 1 OR outcome = 'unknown')"
-        effect = self._named(still_open, (accepted.effect,), _OPEN_PRIORS)
-        effect |= self._named("effect = ?", (accepted.effect,), _PRIORS)
+        effect = self._named("effect = ?", (accepted.effect,), _PRIORS)
+        if len(effect) == _PRIORS:
+            still_open = "effect = ? AND (unresolved = 1 OR outcome = 'unknown')"
+            effect |= self._named(still_open, (accepted.effect,), _OPEN_PRIORS)
         named = self._priors(self._named("execution = ?", (again,), 1))
         followers = self._priors(self._named("after = ?", (again,), _PRIORS))
         return Priors(

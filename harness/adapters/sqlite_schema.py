@@ -149,10 +149,11 @@ _EVENTS: Final = (
         BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
     """CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
         BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
-    # Derived. `opener` accepted the execution, `run` with `epoch` drives it; `last` is its newest event; `tail` is its ID backwards.
+    # Derived. `accepted` is the sequence of that event, `opener` the run that accepted it, `run` with `epoch` the owner; `last` is its newest
+    # event; `tail` is its ID backwards.
     """CREATE TABLE executions (
-        execution TEXT PRIMARY KEY,
-        accepted INTEGER NOT NULL UNIQUE,
+        accepted INTEGER PRIMARY KEY,
+        execution TEXT NOT NULL UNIQUE,
         last INTEGER NOT NULL,
         opener TEXT NOT NULL,
         run TEXT NOT NULL,
@@ -167,17 +168,18 @@ _EVENTS: Final = (
         unresolved INTEGER NOT NULL,
         outcome TEXT,
         undelivered INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID""",
-    "CREATE INDEX by_key ON executions(principal, place, key, accepted) WHERE key IS NOT NULL",
-    "CREATE INDEX by_fingerprint ON executions(fingerprint, accepted)",
-    "CREATE INDEX by_effect ON executions(effect, accepted)",
-    "CREATE INDEX by_open_effect ON executions(effect, accepted) WHERE unresolved = 1 OR outcome = 'unknown'",
-    "CREATE INDEX by_after ON executions(after, accepted) WHERE after IS NOT NULL",
-    "CREATE INDEX by_opener ON executions(opener, accepted)",
-    "CREATE INDEX by_place ON executions(place, accepted)",
+    ) STRICT""",
+    # Every index ends in the row's number, which is `accepted`: the newest come first without sorting.
+    "CREATE INDEX by_key ON executions(principal, place, key) WHERE key IS NOT NULL",
+    "CREATE INDEX by_fingerprint ON executions(fingerprint)",
+    "CREATE INDEX by_effect ON executions(effect)",
+    "CREATE INDEX by_open_effect ON executions(effect) WHERE unresolved = 1 OR outcome = 'unknown'",
+    "CREATE INDEX by_after ON executions(after) WHERE after IS NOT NULL",
+    "CREATE INDEX by_opener ON executions(opener)",
+    "CREATE INDEX by_place ON executions(place)",
     "CREATE INDEX by_tail ON executions(tail)",
-    "CREATE INDEX unresolved ON executions(accepted) WHERE unresolved = 1",
-    "CREATE INDEX undelivered ON executions(accepted) WHERE undelivered = 1",
+    "CREATE INDEX by_unresolved ON executions(unresolved) WHERE unresolved = 1",
+    "CREATE INDEX by_undelivered ON executions(undelivered) WHERE undelivered = 1",
     "CREATE TABLE runs (run TEXT, sequence INTEGER, PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
     # `adopted`: a person knows that this key is lost.
     "CREATE TABLE key_ids (key_id TEXT PRIMARY KEY, adopted INTEGER NOT NULL) STRICT, WITHOUT ROWID",
