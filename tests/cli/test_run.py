@@ -13,7 +13,7 @@ from harness.api import Harness, RunOptions
 from harness.core.ids import ExecutionId
 from harness.faces.cli.exit_codes import of_one
 from harness.ports import Stream
-from tests.cli.site import Done, Person, Site
+from tests.cli.site import PATIENCE, PROGRAM, Done, Person, Site
 
 AWKWARD = [
     *("", " ", "a b", "it's", 'say "x"', "two\nlines", "!history!", "back\\slash", "\\"),
@@ -308,3 +308,25 @@ def test_a_stdin_without_data_is_no_obstacle(person: Person, stdin: int) -> None
     process = person.start("run", "db1", "--", "cat", stdin=stdin)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, b"", b"")
+
+
+def test_a_closed_stdout_never_becomes_the_journals_file(person: Person, effects: Path) -> None:
+    line = [*PROGRAM, "run", "db1", "--", f"echo poison; echo x >>{effects}"]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&- >&-', "sh", *line],
+        stderr=subprocess.PIPE,
+        env=person.environment,
+        timeout=PATIENCE,
+    )
+    assert b"the output cannot be written: Bad file descriptor" in done.stderr
+    person.types("recover")
+    assert person.types("audit", "verify").code == 0
+    name = person.types("list", "--json").object["execution_id"]
+    assert person.types("attach", name) == Done(0, b"poison\n", "")
+    assert effects.read_text() == "x\n"
+
+
+def test_a_verify_that_disagrees_is_a_question_with_what_is_known(person: Person) -> None:
+    done = person.types("run", "--verify", "exit 1", "db1", "--", "true")
+    assert done.code == 120
+    assert "it ran and ended with exit status 0, and verify with 1: do not run it again blindly" in done.err

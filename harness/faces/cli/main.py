@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any, Final
@@ -77,6 +78,7 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 def main() -> int:
     """The program. Returns the exit status; never raises."""
+    _fill_standard_streams()
     try:
         returned: Any = cli.main(prog_name="harness", standalone_mode=False)
     except click.UsageError as problem:
@@ -90,6 +92,18 @@ def main() -> int:
     except Exception as problem:  # noqa: BLE001 - the last place: everything that is left gets its exit code here
         return _explained(problem)
     return returned if isinstance(returned, int) else 0
+
+
+def _fill_standard_streams() -> None:
+    """A standard stream that was closed before us would be the next file that is opened, the journal say, and the command's output would go there.
+
+    Its place is taken by something that cannot be used in its direction.
+    """
+    for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, mode)
 
 
 def _usage(problem: click.UsageError) -> int:

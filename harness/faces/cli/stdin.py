@@ -9,6 +9,7 @@ import select
 import stat
 import termios
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from harness.faces.cli.errors import Senseless
@@ -40,14 +41,27 @@ def _waiting(fd: int) -> int:
 
 
 def reader(source: str) -> Callable[[], bytes]:
-    """The pieces of a file, or of stdin for `-`; b"" at the end. Raises Senseless for a file that cannot be read."""
+    """The pieces of a file, or of stdin for `-`; b"" at the end. Raises Senseless for what cannot be read."""
     if source == "-":
         if os.isatty(0):
             raise Senseless("--stdin - is a terminal here: give a file or a pipe")
-        return lambda: os.read(0, _PIECE)
+        return partial(_read, 0, source)
     try:
         fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
-        os.read(fd, 0)
     except OSError as error:
-        raise Senseless(f"--stdin {source}: {error.strerror}") from None
-    return lambda: os.read(fd, _PIECE)
+        raise _unreadable(source, error) from None
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Senseless(f"--stdin {source}: Is a directory")
+    return partial(_read, fd, source)
+
+
+def _read(fd: int, source: str) -> bytes:
+    try:
+        return os.read(fd, _PIECE)
+    except OSError as error:
+        raise _unreadable(source, error) from None
+
+
+def _unreadable(source: str, error: OSError) -> Senseless:
+    return Senseless(f"--stdin {source}: {error.strerror}")

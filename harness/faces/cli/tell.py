@@ -55,9 +55,9 @@ def unknown(result: Result, host: str) -> None:
         say.line(f"{host}: the outcome of {execution} stays unknown ({_why(result)}); it may have run")
         return
     if result.state is State.IN_REVIEW:
-        question = result.question or "What happened?"
         say.line(
-            f"{host}: the outcome of {execution} is not known ({_why(result)}); it may have run: {_NOT_BLINDLY}; {question} "
+            f"{host}: the outcome of {execution} is not known ({_why(result)}); {_ran(result)}: {_NOT_BLINDLY}; "
+            f"{result.question or 'What happened?'} "
             f"next: look at the host, then harness resolve {execution} --as {'|'.join(result.answers)} --why TEXT"
         )
         return
@@ -65,6 +65,15 @@ def unknown(result: Result, host: str) -> None:
         f"{host}: the outcome of {execution} is not known yet ({_why(result)}); it may have run, or be running: {_NOT_BLINDLY}; "
         f"next: harness recover {execution}"
     )
+
+
+def _ran(result: Result) -> str:
+    """Whether it ran, as far as the host told."""
+    finish = result.marker.finish if result.marker is not None else None
+    if finish is None or finish.reason == "not-started":
+        return say.MAY_HAVE_RUN
+    verify = f", and verify with {finish.verify}" if finish.verify is not None else ""
+    return f"it ran and ended with exit status {finish.status}{verify}"
 
 
 def _why(result: Result) -> str:
