@@ -1,0 +1,137 @@
+"""Shared transactions when the library or the disk fails under them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]
+
+from harness.adapters.sqlite_journal import SqliteJournal
+from harness.core.association import Create
+from harness.core.events import RunClosed
+from harness.ports import JournalError
+from harness.testing.conformance.journal_suite import accept, accepted, act, event
+from tests.journal.conftest import Opener
+
+
+class Failing:
+    """A connection that fails where `fails(statement)` says so, with an error of that name."""
+
+    def __init__(self, journal: SqliteJournal, fails: Callable[[str], str | None]) -> None:
+        self._real = journal._state.database.conn
+        self._fails = fails
+        self.journal = journal
+        self.said: list[str] = []
+
+    def __enter__(self) -> Failing:
+        self._put(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._put(self._real)
+
+    def _put(self, connection: Any) -> None:
+        self.journal._rows._sql = connection
+        self.journal._commits._sql = connection
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        self.said.append(statement.split(" ")[0])
+        name = self._fails(statement)
+        if name is not None:
+            error = sqlite3.OperationalError(f"made up: {name}")
+            error.sqlite_errorname = name
+            raise error
+        return self._real.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def at(word: str, error: str, times: int = 1) -> Callable[[str], str | None]:
+    """Fails the first statements that begin with `word`."""
+    left = [times]
+
+    def fails(statement: str) -> str | None:
+        if not statement.startswith(word) or left[0] == 0:
+            return None
+        left[0] -= 1
+        return error
+
+    return fails
+
+
+async def closes(journal: SqliteJournal) -> None:
+    await journal.append([event(RunClosed())])
+
+
+@pytest.mark.parametrize("word", ["BEGIN", "INSERT", "COMMIT"])
+async def test_an_error_of_the_library_is_told_in_words_and_nothing_is_written(
+    opened: Opener, word: str
+) -> None:
+    journal = opened()
+    await closes(journal)
+    with Failing(journal, at(word, "SQLITE_BUSY")), pytest.raises(JournalError, match="made up"):
+        await closes(journal)
+    assert (await journal.head()).sequence == 1
+    await closes(journal)
+    assert (await journal.head()).sequence == 2
+
+
+async def test_after_a_failed_sync_nothing_more_is_written_by_this_process(opened: Opener) -> None:
+    journal = opened()
+    await closes(journal)
+    with (
+        Failing(journal, at("COMMIT", "SQLITE_IOERR_FSYNC")),
+        pytest.raises(JournalError, match="disk failed"),
+    ):
+        await closes(journal)
+    # The disk says that it is well again; what it lost stays lost.
+    with pytest.raises(JournalError, match="disk failed"):
+        await closes(journal)
+    assert (await journal.head()).sequence == 1
+
+
+async def test_when_a_shared_transaction_fails_each_part_is_tried_alone(opened: Opener) -> None:
+    journal = opened()
+    with Failing(journal, at("COMMIT", "SQLITE_BUSY")):
+        await asyncio.gather(*[closes(journal) for _ in range(30)])
+    assert (await journal.head()).sequence == 30
+
+
+async def test_many_waiting_parts_share_transactions(opened: Opener) -> None:
+    journal = opened()
+    with Failing(journal, lambda _: None) as connection:
+        await asyncio.gather(*[closes(journal) for _ in range(100)])
+    assert connection.said.count("COMMIT") < 20
+
+
+async def test_what_association_noted_in_a_transaction_that_failed_is_not_written_twice(
+    opened: Opener,
+) -> None:
+    journal = opened()
+    opening: list[Any] = []
+
+    def associate(_: Any) -> Any:
+        opening.append(event(RunClosed()))
+        return Create()
+
+    with Failing(journal, at("COMMIT", "SQLITE_BUSY")):
+        asked = [
+            journal.accept(opening, act(1), event(accepted(), act(1)), associate),
+            closes(journal),
+            closes(journal),
+        ]
+        await asyncio.gather(*asked)
+    # One note, and the two others.
+    assert (await journal.head()).sequence == 4
+
+
+@pytest.mark.parametrize("error", ["SQLITE_FULL", "SQLITE_BUSY"])
+async def test_a_disk_that_is_full_is_named(opened: Opener, error: str) -> None:
+    journal = opened()
+    with Failing(journal, at("INSERT", error, 99)), pytest.raises(JournalError) as caught:
+        await accept(journal, 1)
+    assert ("no room" in caught.value.what) == (error == "SQLITE_FULL")
