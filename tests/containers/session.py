@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,60 @@ def marker_file(host: Host, execution: str, name: str) -> bytes:
 def lines_in(host: Host, path: str) -> int:
     """How many lines a file on the host has; 0 where it is not there."""
     return len(host.exec(["sh", "-c", 'cat "$0" 2>/dev/null; :', path]).splitlines())
+
+
+def add_account(host: Host, name: str, *, shell: str = "/bin/sh", key_options: str = "") -> Host:
+    """A new account that the session's key opens; `key_options` stand before the key in authorized_keys. The host as seen by it."""
+    home = f"/home/{name}"
+    number = 2000 + int(host.exec(["sh", "-c", "wc -l </etc/passwd"]))
+    host.exec(["sh", "-c", f"echo {name}:x:{number}:{number}:{name}:{home}:{shell} >>/etc/passwd"])
+    host.exec(
+        ["sh", "-c", f"echo '{name}:*:19000::::::' >>/etc/shadow; echo {name}:x:{number}: >>/etc/group"]
+    )
+    key = Path(f"{host.key_file}.pub").read_text()
+    entry = f"{key_options} {key}".lstrip()
+    host.exec(["mkdir", "-p", f"{home}/.ssh"])
+    host.write(f"{home}/.ssh/authorized_keys", entry.encode())
+    host.exec(["chmod", "700", home, f"{home}/.ssh"])
+    host.exec(["chown", "-R", f"{number}:{number}", home])
+    return host.as_user(name)
+
+
+def known_at(file: Path, hosts: Mapping[int, Sequence[Host]]) -> Path:
+    """`file` as a known_hosts file: the keys of these hosts are good at these ports."""
+    lines = [
+        f"[{ADDRESS}]:{port} {' '.join(host.known_hosts.read_text().split()[1:])}\n"
+        for port, named in hosts.items()
+        for host in named
+    ]
+    file.write_text("".join(lines))
+    return file
+
+
+class Story:
+    """A command with one effect, that says a line, waits for permission to go on, says another and ends with 9."""
+
+    OUT = b"first\nlast\n"
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.file = f"/tmp/story-{secrets.token_hex(6)}"
+
+    @property
+    def argv(self) -> list[str | bytes]:
+        wait = f"until [ -e {self.file}.go ]; do sleep 0.05; done"
+        return ["sh", "-c", f"echo ran >>{self.file}; echo first; {wait}; echo last; exit 9"]
+
+    def let_go_on(self) -> None:
+        """The command goes on to its end."""
+        self.host.exec(["touch", f"{self.file}.go"])
+
+    async def over(self, execution: str) -> None:
+        """Returns when the host has written down the end of the execution, at the latest after half a minute."""
+        wait = 'i=0; until [ -e "$0" ] || [ $i -gt 600 ]; do sleep 0.05; i=$((i+1)); done'
+        (directory,) = marker_directories(self.host, execution)
+        await asyncio.to_thread(self.host.exec, ["sh", "-c", wait, f"{directory}/finish"])
+
+    def effects(self) -> int:
+        """How often it ran."""
+        return lines_in(self.host, self.file)

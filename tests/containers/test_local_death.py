@@ -25,6 +25,8 @@ from tests.containers.hosts import Host
 from tests.containers.session import (
     ADDRESS,
     Ear,
+    Story,
+    known_at,
     lines_in,
     marker_directories,
     over,
@@ -41,27 +43,6 @@ NOTHING_ON_THE_HOST = (*BEFORE_PLANNED, "planned", "requested")
 RUNNING = ("started", "output")
 OVER = ("finished", "settled")
 assert (*NOTHING_ON_THE_HOST, *RUNNING, *OVER) == POINTS
-
-
-class Story:
-    """One command with one effect that says a line, waits for permission to go on, and says another."""
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.name = f"/tmp/death-{next(NUMBERS)}"
-
-    @property
-    def argv(self) -> list[str | bytes]:
-        wait = f"until [ -e {self.name}.go ]; do sleep 0.05; done"
-        return ["sh", "-c", f"echo ran >>{self.name}; echo first; {wait}; echo last; exit 9"]
-
-    OUT = b"first\nlast\n"
-
-    def let_go_on(self) -> None:
-        self.host.exec(["touch", f"{self.name}.go"])
-
-    def effects(self) -> int:
-        return lines_in(self.host, self.name)
 
 
 class Callers:
@@ -232,17 +213,6 @@ async def test_from_an_empty_home_the_host_alone_tells_status_and_output(
     assert story.effects() == 1
 
 
-def known_everywhere(tmp_path: Path, hosts: dict[int, Host]) -> Path:
-    """A known_hosts file for hosts behind these ports."""
-    file = tmp_path / "known_hosts"
-    lines = []
-    for port, host in hosts.items():
-        _, *key = host.known_hosts.read_text().split()
-        lines.append(f"[{ADDRESS}]:{port} {' '.join(key)}\n")
-    file.write_text("".join(lines))
-    return file
-
-
 async def test_a_key_on_three_hosts_runs_once_on_each_though_one_link_was_cut(
     debian_host: Host, busybox_host: Host, callers: Callers, home: Path, tmp_path: Path
 ) -> None:
@@ -251,8 +221,8 @@ async def test_a_key_on_three_hosts_runs_once_on_each_though_one_link_was_cut(
     argv: list[str | bytes] = ["sh", "-c", f"echo ran >>{file}.$(id -un); echo on; {wait}; echo off"]
     ear = Ear()
     async with FaultProxy(busybox_host.port) as proxy:
-        ways = {debian_host.port: debian_host, proxy.port: busybox_host}
-        common = ssh(debian_host, known_hosts=known_everywhere(tmp_path, ways))
+        ways = {debian_host.port: [debian_host], proxy.port: [busybox_host]}
+        common = ssh(debian_host, known_hosts=known_at(tmp_path / "known", ways))
         options = RunOptions(
             key=KEY, reconnect=0.3, ssh=tuple(pair for pair in common if pair[0] not in ("p", "l"))
         )
