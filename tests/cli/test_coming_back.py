@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
-from tests.cli.site import PATIENCE, Done, Person, Site, finished, first_line
+from tests.cli.site import PATIENCE, PROGRAM, Done, Person, Site, finished, first_line
 
 
 def gated(go: Path, effects: Path, end: str = "") -> str:
@@ -107,6 +108,22 @@ def test_sigterm_leaves_as_ctrl_c_does(person: Person, effects: Path, tmp_path: 
     assert "harness: terminated: left\n" in done.err
     go.touch()
     assert person.types("attach", name).code == 0
+
+
+def test_a_background_job_that_ignores_ctrl_c_goes_on(person: Person, effects: Path, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    line = [*PROGRAM, "run", "db1", "--", gated(go, effects)]
+    process = subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *line],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env=person.environment,
+    )
+    begun = first_line(process)
+    process.send_signal(signal.SIGINT)
+    go.touch()
+    assert finished(process, begun) == Done(0, b"begun\nover\n", "")
 
 
 def _running(person: Person) -> str:

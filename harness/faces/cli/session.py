@@ -41,7 +41,8 @@ def call(work: Work) -> int:
 
 def interruptible() -> None:
     """Ctrl-C raises KeyboardInterrupt at once, also while a file is being read; asyncio's own handler would wait for the loop."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def full_id(text: str) -> ExecutionId:

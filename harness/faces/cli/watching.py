@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -40,10 +41,14 @@ class Watch:
         self._again = asyncio.Event()
 
     def begin(self) -> None:
-        """From now on SIGINT and SIGTERM detach."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        loop.add_signal_handler(signal.SIGTERM, self._leave, Why.TERMINATED, "terminated")
+        """From now on SIGINT, SIGTERM and SIGHUP detach; one that whoever started us had ignored (nohup, a background job) stays ignored."""
+        self._on(signal.SIGINT, self._interrupted)
+        self._on(signal.SIGTERM, partial(self._leave, Why.TERMINATED, "terminated"))
+        self._on(signal.SIGHUP, partial(self._leave, Why.TERMINATED, "the terminal is gone"))
+
+    def _on(self, number: signal.Signals, act: Callable[[], None]) -> None:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, act)
 
     def closed(self, number: int) -> None:
         """Our own stdout or stderr cannot be written to any more."""
