@@ -135,3 +135,32 @@ def test_without_a_terminal_a_locked_key_is_refused_and_the_agent_is_named(
     assert done.returncode == 123
     assert b"ssh-add" in done.stderr or b"ssh-agent" in done.stderr
     assert b"nothing was sent" in done.stderr
+
+
+def test_last_is_the_newest_of_this_session_at_this_terminal_else_of_all(
+    person: Person, terminal: Terminal
+) -> None:
+    at(terminal, person, "run", "db1", "--", "echo of the terminal").communicate(timeout=PATIENCE)
+    person.types("run", "db1", "--", "echo of nobody")
+    assert person.types("output", "@last").out == b"of nobody\n"
+    seen, _ = at(terminal, person, "output", "@last").communicate(timeout=PATIENCE)
+    assert seen == b"of nobody\n"  # another session at the same terminal is another person's
+    line = "harness run db1 -- 'echo of this session'; read answer; harness output @last"
+    shell = f'harness() {{ {" ".join(PROGRAM)} "$@"; }}; {line}'
+    process = subprocess.Popen(
+        ["sh", "-c", shell],
+        stdin=terminal.theirs,
+        stdout=subprocess.PIPE,
+        env=person.environment,
+        preexec_fn=terminal.take,
+    )
+    assert first_line(process) == b"of this session\n"
+    person.types("run", "db1", "--", "echo of nobody again")
+    os.write(terminal.ours, b"\n")
+    assert process.communicate(timeout=PATIENCE)[0] == b"of this session\n"
+
+
+def test_last_of_an_empty_journal_is_an_error_of_its_own(person: Person) -> None:
+    done = person.types("show", "@last")
+    assert done.code == 122
+    assert "nothing was run yet" in done.err

@@ -73,7 +73,7 @@ async def _attach(call: Call) -> int:
 
 async def _here(harness: Harness, call: Call, live: Live, watch: Watch) -> int:
     """By the journal of this machine."""
-    execution = await harness.find(call.execution)
+    execution = await session.find(harness, call.execution)
     before, _ = await harness.show(execution)
     live.news(execution, "attached", tell.host_of(before))
     try:

@@ -36,7 +36,7 @@ def command(execution: str, only: bool, as_json: bool, **given: Any) -> int:
 
     async def work(harness: Harness) -> int:
         if host is None:
-            result = await harness.cancel(await harness.find(name), only_if_not_started=only)
+            result = await harness.cancel(await session.find(harness, name), only_if_not_started=only)
             place = tell.host_of(result)
         else:
             result, place = (

@@ -70,7 +70,7 @@ class _Request:
 
     async def _here(self, harness: Harness) -> None:
         assert self._writer is not None
-        execution = await harness.find(self._execution)
+        execution = await session.find(harness, self._execution)
         async for piece in await harness.output(execution, self._stream, self._start):
             await self._writer.put(1, piece)
 

@@ -22,7 +22,7 @@ def command(executions: tuple[str, ...], as_json: bool) -> int:
     names = [session.check_id(execution) for execution in executions]
 
     async def work(harness: Harness) -> int:
-        found = [await harness.find(name) for name in names]
+        found = [await session.find(harness, name) for name in names]
         results = await harness.recover(found)
         if as_json:
             json_out.write(results)

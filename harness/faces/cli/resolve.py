@@ -31,7 +31,7 @@ def command(execution: str, answer: str, why: str) -> int:
         raise Senseless("--why is empty")
 
     async def work(harness: Harness) -> int:
-        result = await harness.resolve_review(await harness.find(name), outcome, why)
+        result = await harness.resolve_review(await session.find(harness, name), outcome, why)
         json_out.put(f"{result.execution_id} {tell.host_of(result)} {tell.summary(result)}\n")
         return 0
 

@@ -6,16 +6,21 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Final
 
 import click
 
 from harness.api import Harness
+from harness.compose import terminal
 from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
 from harness.faces.cli.asking import at_terminal
 from harness.faces.cli.errors import Senseless
 from harness.faces.cli.live import Live
+from harness.ports import RequestError
 from harness.tap import Listener
 
+LAST: Final = "@last"
+NEWEST: Final = 50
 Work = Callable[[Harness], Awaitable[int]]
 
 
@@ -45,6 +50,22 @@ def interruptible() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+async def find(harness: Harness, text: str) -> ExecutionId:
+    """The execution that a checked ID names; `@last` is the newest of this terminal, else of all. Raises RequestError."""
+    if text != LAST:
+        return await harness.find(text)
+    newest = await harness.list(limit=NEWEST)
+    if not newest:
+        raise RequestError("nothing was run yet", "harness run HOST -- CMD")
+    here = terminal()
+    for result in newest if here else ():
+        _, events = await harness.show(result.execution_id)
+        actor = await harness.actor(events[0].run)
+        if actor is not None and set(here) <= set(actor.claims):
+            return result.execution_id
+    return newest[0].execution_id
+
+
 def full_id(text: str) -> ExecutionId:
     """A whole execution ID. Raises Senseless for everything else."""
     parsed = parse_execution_id(text)
@@ -54,8 +75,8 @@ def full_id(text: str) -> ExecutionId:
 
 
 def check_id(text: str) -> str:
-    """An ID, or the last 4 or more characters of one. Raises Senseless: a number is never taken for one."""
-    if not isinstance(parse_execution_id(text), NotAnId):
+    """An ID, the last 4 or more characters of one, or `@last`. Raises Senseless: a number is never taken for one."""
+    if text == LAST or not isinstance(parse_execution_id(text), NotAnId):
         return text
     if not text.isascii() or not text.isalnum() or len(text) < 4 or text != text.upper():
         raise Senseless(

@@ -33,7 +33,7 @@ def command(execution: str, probe: bool, as_json: bool) -> int:
     name = session.check_id(execution)
 
     async def work(harness: Harness) -> int:
-        result, events = await harness.show(await harness.find(name), probe=probe)
+        result, events = await harness.show(await session.find(harness, name), probe=probe)
         if as_json:
             json_out.write([result])
         else:
