@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from harness.core.ids import ExecutionId
+from harness.core.text import host_text
 from harness.faces.cli import say
 from harness.faces.cli.pipes import Writer
 from harness.ports import AskPerson, Prompt, Stream
@@ -128,7 +129,7 @@ class Line:
         if execution in self._down:
             return
         self._down[execution] = host
-        why = f" ({detail})" if detail else ""
+        why = f" ({host_text(detail)})" if detail else ""
         if say.on_terminal():
             self._show(f"{host}: the link is lost{why}; the command is not touched; reconnecting")
         else:

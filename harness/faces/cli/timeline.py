@@ -29,7 +29,6 @@ from harness.core.events import (
     Settled,
     UnknownBody,
 )
-from harness.core.moment import age
 from harness.core.reports import (
     Blocked,
     Contacted,
@@ -44,36 +43,28 @@ from harness.core.reports import (
     Response,
     Unreachable,
 )
+from harness.core.text import host_text
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event: its time (RFC 3339), seconds since the first event, its kind, and what it says."""
+    """One event: its time (RFC 3339, UTC), its kind, and what it says."""
 
     time: str
-    after: float
     kind: str
     text: str
 
 
 def lines(events: Sequence[Event]) -> list[Line]:
     """All events, oldest first."""
-    first = events[0].at if events else None
-    return [
-        Line(
-            event.at.rfc3339(),
-            (age(first, event.at) or 0.0) if first else 0.0,
-            event.body.kind,
-            says(event.body),
-        )
-        for event in events
-    ]
+    return [Line(event.at.rfc3339(), event.body.kind, says(event.body)) for event in events]
 
 
 def page(events: Sequence[Event]) -> str:
     """The lines as text, the time of day in milliseconds."""
     return "".join(
-        f"  {line.time[11:23]}  {line.kind:20} {line.text}".rstrip() + "\n" for line in lines(events)
+        f"  {line.time[11:23]}  {line.kind:20} {host_text(line.text, 300)}".rstrip() + "\n"
+        for line in lines(events)
     )
 
 

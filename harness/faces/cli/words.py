@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from harness.core.text import host_text
 from harness.faces.cli.errors import Senseless
 
 SCRIPT_LIMIT: Final = 120 * 1024
@@ -76,4 +77,4 @@ def shown(argv: Sequence[bytes], limit: int = 2000) -> str:
         for word in argv
     ]
     text = shlex.join(words)
-    return text if len(text) <= limit else text[:limit] + " ..."
+    return host_text(text, limit)
