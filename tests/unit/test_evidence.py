@@ -367,6 +367,31 @@ def test_a_late_success_of_an_earlier_attempt_is_the_answer() -> None:
         assert response_of(found) == Response(201)
 
 
+def test_an_early_202_is_no_success_where_it_has_to_be_looked_up() -> None:
+    bodies = (planned(), ended_with(Response(202)), planned(2), ended_with(LOST, 2))
+    assert row(record(http(lookup=True), *bodies)) is Evidence.HTTP_MAYBE
+    assert row(record(http(), *bodies)) is Evidence.HTTP_RESPONSE
+
+
+def test_a_409_is_the_answer_where_it_is_not_declared_or_replayed() -> None:
+    undeclared = record(http(keys=True), planned(), ended_with(Response(409)))
+    assert row(undeclared) is Evidence.HTTP_RESPONSE
+    declared = http(keys=True, in_progress_409=True)
+    assert (
+        row(record(declared, planned(), ended_with(Response(409, replayed=True)))) is Evidence.HTTP_RESPONSE
+    )
+
+
+def test_an_end_gives_way_to_the_finish_and_never_the_other_way() -> None:
+    for order in (
+        (probe(MarkerState.ENDED), finished(0, verify=0)),
+        (finished(0, verify=0), probe(MarkerState.ENDED)),
+    ):
+        found = record(accepted(has_verify=True), *STARTED, *order)
+        assert found.finish == finish_record(0, verify=0)
+        assert row(found) is Evidence.FINISHED
+
+
 def test_an_unsent_attempt_after_a_lost_one_does_not_hide_it() -> None:
     bodies = (*SENT, planned(2), ended_with(NotSent(Step.CONNECTED, "refused", permanent=True), 2))
     assert row(record(http(), *bodies)) is Evidence.HTTP_MAYBE

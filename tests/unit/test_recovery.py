@@ -22,6 +22,7 @@ from harness.core.decisions import (
     Send,
     Settle,
     Wait,
+    describe,
 )
 from harness.core.events import (
     ApprovalRevoked,
@@ -268,6 +269,12 @@ def test_fenced_is_not_started(waiting: bool) -> None:
     assert {outcome(d) for d in each(Evidence.FENCED, waiting)} == {Outcome.NOT_STARTED}
 
 
+def test_fenced_after_a_cancel_says_that_it_was_cancelled() -> None:
+    assert reason(decide(in_row(Evidence.FENCED), ask())) == "fenced"
+    cancelled = replace(in_row(Evidence.FENCED), cancel=CancelRequested("me", True))
+    assert reason(decide(cancelled, ask())) == "cancelled"
+
+
 def test_lost_is_followed_up_where_a_second_start_is_harmless() -> None:
     look, idempotent, conditional, irreversible = each(Evidence.LOST)
     assert isinstance(look, FollowUp)
@@ -391,6 +398,23 @@ def test_an_unmarked_exit_status_is_adopted(report: Exited, expected: Outcome) -
         assert decision == Settle(
             Settled(expected, "exit", "exit status received", report.status, report.signal)
         )
+
+
+def test_an_unmarked_end_that_tells_nothing_does_not_hide_one_that_does() -> None:
+    bodies = (planned(), ended_with(Exited(3, None)), planned(2), ended_with(Exited(None, None), 2))
+    decision = decide(record(accepted(READ_ONLY, marked=False), *bodies), ask())
+    assert decision == Settle(Settled(Outcome.FAILED, "exit", "exit status received", 3))
+
+
+def test_the_evidence_is_told_in_words() -> None:
+    told: dict[Body, str] = {
+        contact(DOWN): "1 attempt, last contact failed: timeout",
+        probe(MarkerState.ABSENT, proven=False): "1 attempt, the store says absent (without our witness)",
+        ProbeObserved(OTHER_STORE): "1 attempt, another store answered, last contact failed: another-store",
+    }
+    for body, words in told.items():
+        assert describe(record(accepted(), *SENT, body)) == words
+    assert describe(record(accepted(), *SENT, planned(2))) == "2 attempts"
 
 
 def test_an_unmarked_end_that_was_not_seen_is_repeated_for_a_look_only() -> None:

@@ -329,6 +329,12 @@ def test_an_answer_becomes_the_outcome_and_what_was_observed_stays() -> None:
     assert answered_http.settled.http_status == 503
 
 
+def test_a_gate_that_was_closed_has_no_status_to_keep() -> None:
+    closed = record(accepted(), planned(), finished(0, reason="not-started"), opened(), RESOLVED)
+    assert closed.settled is not None
+    assert closed.settled.exit_status is None
+
+
 @pytest.mark.parametrize("answer", [Outcome.NOT_STARTED, Outcome.UNKNOWN])
 def test_an_answer_that_is_no_end_has_no_status(answer: Outcome) -> None:
     seen = record(accepted(), planned(), finished(1), opened())
