@@ -74,12 +74,14 @@ def test_a_content_is_on_disk_before_it_has_its_name(
         done.append("rename")
         rename(one, other)
 
-    spool.put(b"the folders exist already")
+    file_of(home, spool.put(b"the folders exist already").ref).unlink()
     monkeypatch.setattr(os, "fsync", syncing)
     monkeypatch.setattr(os, "rename", renaming)
     ref = spool.put(b"the folders exist already").ref
     assert done == ["file", "rename", "directory"]
     assert file_of(home, ref).exists()
+    assert spool.put(b"the folders exist already").ref == ref
+    assert done == ["file", "rename", "directory"], "what is whole is not written again"
 
 
 def full(*_: object) -> int:
