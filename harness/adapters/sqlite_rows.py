@@ -94,6 +94,8 @@ class Rows:
         sequence, prev = self._head or self.head()
         sequence += 1
         kind, execution = event.body.kind, event.execution
+        # Before the row is there: a record that is not remembered is folded from the rows.
+        before = None if execution is None else self.record(execution)
         hashed = link(prev, sequence, kind, execution, data)
         self._sql.execute(
             f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
@@ -103,11 +105,10 @@ class Rows:
         if execution is None:
             self._sql.execute("INSERT INTO runs VALUES (?, ?)", (event.run, sequence))
         else:
-            self._follow(execution, event, sequence)
+            self._follow(before, execution, event, sequence)
 
-    def _follow(self, execution: ExecutionId, event: Event, sequence: int) -> None:
+    def _follow(self, before: Record | None, execution: ExecutionId, event: Event, sequence: int) -> None:
         """Brings record and derived row of an execution up to its newest event."""
-        before = self.record(execution)
         if before is not None:
             after = apply(before, event)
         else:

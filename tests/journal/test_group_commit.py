@@ -11,9 +11,10 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]
 
 from harness.adapters.sqlite_journal import SqliteJournal
 from harness.core.association import Create
-from harness.core.events import RunClosed
-from harness.ports import JournalError
-from harness.testing.conformance.journal_suite import accept, accepted, act, event
+from harness.core.events import CancelRequested, RunClosed
+from harness.core.state import fold
+from harness.ports import JournalError, Superseded
+from harness.testing.conformance.journal_suite import accept, accepted, act, event, lost, settled
 from tests.journal.conftest import Opener
 
 
@@ -135,3 +136,15 @@ async def test_a_disk_that_is_full_is_named(opened: Opener, error: str) -> None:
     with Failing(journal, at("INSERT", error, 99)), pytest.raises(JournalError) as caught:
         await accept(journal, 1)
     assert ("no room" in caught.value.what) == (error == "SQLITE_FULL")
+
+
+async def test_what_a_failed_part_had_changed_is_forgotten_within_its_transaction(opened: Opener) -> None:
+    journal = opened()
+    await accept(journal, 1)
+    cancel = event(CancelRequested("me", only_if_not_started=False), act(1))
+    failing = journal.append([event(lost(), act(1)), event(settled(), act(1), 9)])
+    found = await asyncio.gather(closes(journal), failing, journal.append([cancel]), return_exceptions=True)
+    assert [type(each) for each in found] == [type(None), Superseded, type(None)]
+    events = await journal.events(act(1))
+    assert events[1:] == (cancel,)
+    assert await journal.record(act(1)) == fold(act(1), events)

@@ -95,6 +95,8 @@ def test_what_has_no_canonical_form_is_refused(value: object) -> None:
 def test_a_float_behind_an_unusual_key_is_refused() -> None:
     with pytest.raises(NotCanonical):
         canonical_bytes({"\U0001f600": 1, "a": [0.5]})  # type: ignore[list-item]
+    with pytest.raises(NotCanonical):
+        canonical_bytes([{"\U0001f600": 1}, 0.5])  # type: ignore[list-item]
 
 
 def test_the_largest_integer_passes() -> None:
