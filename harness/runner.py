@@ -381,13 +381,19 @@ class _Drive:
             await asyncio.wait(tasks)
 
     async def _leave_open(self, why: str) -> None:
+        """Nobody waits any more: what that settles is settled (nothing left: not started), the rest stays open."""
+        self._asking = replace(self._asking, waiting=False)
         for execution, job in self._jobs.items():
-            if execution not in self._ends and execution not in self._next:
-                record = await self._world.journal.record(execution)
-                assert record is not None
-                running = record.start_seen and record.state is State.RUNNING and record.misses == 0
-                self._ends[execution] = Driven(record, Leave(why, running))
-                job.record = record
+            if execution in self._ends or execution in self._next:
+                continue
+            if job.owned.run == self._world.run:
+                await self._conclude(job, ())
+            record = await self._world.journal.record(execution)
+            assert record is not None
+            running = record.start_seen and record.state is State.RUNNING and record.misses == 0
+            settled = record.state in (State.SETTLED, State.IN_REVIEW)
+            self._ends[execution] = Driven(record, None if settled else Leave(why, running))
+            job.record = record
 
 
 def _grouped(decided: Sequence[tuple[Job, Decision]]) -> list[_Group]:

@@ -57,7 +57,8 @@ INSTALL_BOOT: Final = (
     + 'n=;h_new=;while IFS= read -r l;do case $l in "bytes "*)n=${l#* };;"@$4 end")break;;esac;done;'
     + 'if [ -n "$d" ]&&mkdir -p "$d/bin"&&set -C&&head -c "${n:-0}" >"$d/bin/t.$4"&&set +C;then h_new=$d/bin/t.$4;fi;'
     + 'if [ -n "$h_new" ]&&[ "$(wc -c <"$h_new")" -eq "${n:-0}" ];then . "$h_new";'
-    + 'else echo;echo "@$4 begin answer";echo "error reason=install";echo "@$4 answer 1 end";[ -z "$h_new" ]||rm -f "$h_new";fi'
+    + 'else [ -z "$h_new" ]||rm -f "$h_new";r=install;p=$d;until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;'
+    + 'echo;echo "@$4 begin answer";echo "error reason=$r";echo "@$4 answer 1 end";fi'
 )
 """Takes the wrapper from the request's raw bytes into a file of its own and reads that, which checks, syncs and names it."""
 

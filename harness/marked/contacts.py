@@ -15,12 +15,12 @@ from harness.core.reports import Contacted, Step, Unreachable
 from harness.core.request import Verb, encode
 from harness.marked.messages import Place, WrapperText, exec_text
 from harness.marked.talk import ask, one_piece, outgoing
+from harness.marked.troubles import no_frame, unusable
 from harness.ports import Connection, Exec, Head, Machine
 
 CONTACT_SECONDS: Final = 3600.0
 """A contact older than this (or of unknown age) is not planned on: a store may have been taken back to before its witness."""
 _KEPT: Final = 4096
-_HOPELESS: Final = ("store-", "no-", "tools-")
 
 Key = tuple[object, str | None, str | None]
 
@@ -126,7 +126,7 @@ class Contacts:
         second = await self._once(connection, place, verb, keys, most)
         match second:
             case Silent():
-                return Unreachable(Step.REQUESTED, "no-frame", True, second.noise)
+                return no_frame(second.noise)
             case NoWrapper():
                 return Unreachable(
                     Step.REQUESTED, "install", True, "the wrapper is gone as soon as it is installed"
@@ -143,7 +143,7 @@ class Contacts:
             case ErrorAnswer():
                 return unusable(answer)
             case Silent():
-                return Unreachable(Step.REQUESTED, "no-frame", True, answer.noise)
+                return no_frame(answer.noise)
             case NoWrapper():
                 return Unreachable(Step.REQUESTED, "install", True)
             case Lines():
@@ -170,11 +170,6 @@ class Contacts:
         if isinstance(result, Lines):
             return error_of(result.lines) or result
         return result
-
-
-def unusable(answer: ErrorAnswer) -> Unreachable:
-    """The wrapper's own error; one about the store or a tool that is not there will not go away by asking again."""
-    return Unreachable(Step.BEGUN, answer.reason, answer.reason.startswith(_HOPELESS))
 
 
 def _contacted(said: ContactAnswer, wrapper: str, host_key: str) -> Contacted:

@@ -16,7 +16,7 @@ from harness.core.request import Section, Verb, encode
 from harness.core.text import host_text
 from harness.core.trailers import CheckTrailer
 from harness.marked.conclude import Heard, furthest
-from harness.marked.contacts import Contacts, unusable
+from harness.marked.contacts import Contacts
 from harness.marked.messages import (
     CancelAsk,
     FenceAsk,
@@ -31,6 +31,7 @@ from harness.marked.messages import (
 )
 from harness.marked.streams import listen
 from harness.marked.talk import outgoing
+from harness.marked.troubles import no_frame, unusable
 from harness.ports import Connection, Exec, Head, Machine
 
 Ask = ProbeAsk | FenceAsk | CancelAsk
@@ -218,7 +219,7 @@ class Questions:
 def _whole(heard: Heard) -> Heard | Unreachable:
     """A stream with its trailer; without a begin frame, and after an install, nobody is there who speaks our words."""
     if heard.word is None:
-        return Unreachable(Step.REQUESTED, "no-frame", True, heard.text)
+        return no_frame(heard.text)
     return heard if heard.trailer is not None else Unreachable(furthest(heard), "answer", False)
 
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from harness.api import Harness, Reply, RunOptions
-from harness.core.events import Outcome
+from harness.core.events import Outcome, ReviewResolved
 from harness.core.ids import ExecutionId
 from harness.core.state import State
+from harness.ports import RequestError
 from harness.result import Result
 from harness.testing.fault_proxy import Cut, FaultProxy
 from tests.containers.caller import POINTS
@@ -257,3 +258,33 @@ async def test_a_key_on_three_hosts_runs_once_on_each_though_one_link_was_cut(
     assert ids[0] == ids[1] == ids[2]
     effects = [(debian_host, "ops"), (debian_host, "root"), (busybox_host, "ops")]
     assert [lines_in(host, f"{file}.{account}") for host, account in effects] == [1, 1, 1]
+
+
+async def test_the_answer_that_it_did_not_start_closes_the_gate_first(
+    host: Host, callers: Callers, home: Path
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, "planned")
+    async with await Harness.open(home) as harness:
+        (known,) = await harness.list(unresolved=None)
+        execution = ExecutionId(known.execution_id)
+        result = await harness.resolve_review(execution, Outcome.NOT_STARTED, "seen in its log")
+        _, events = await harness.show(execution)
+    assert result.outcome is Outcome.NOT_STARTED
+    assert [e.body.fenced for e in events if isinstance(e.body, ReviewResolved)] == [True]
+    (directory,) = marker_directories(host, execution)
+    assert b" kind=fence " in host.exec(["cat", f"{directory}/start"])
+    assert story.effects() == 0
+
+
+async def test_the_answer_that_it_did_not_start_is_refused_when_the_host_knows_better(
+    host: Host, callers: Callers, home: Path
+) -> None:
+    story = Story(host)
+    callers.killed_at(story, home, "started")
+    story.let_go_on()
+    async with await Harness.open(home) as harness:
+        (known,) = await harness.list(unresolved=None)
+        with pytest.raises(RequestError, match="it was started"):
+            await harness.resolve_review(ExecutionId(known.execution_id), Outcome.NOT_STARTED, "it seems so")
+        assert (await harness.attach(ExecutionId(known.execution_id))).exit_status == 9
