@@ -243,8 +243,11 @@ def _keys(entries: tuple[known_hosts.Entry, ...]) -> list[asyncssh.SSHKey]:
 
 
 def _host_key_algs(known: Known) -> list[str]:
-    """All algorithms, those first for which a key is known: the host then shows the key that can be compared."""
-    plain = get_default_public_key_algs()
+    """All algorithms, those first for which a key is known: the host then shows the key that can be compared.
+
+    RSA stands last: dropbear without an RSA key announces one, and dies when it is chosen.
+    """
+    plain = sorted(get_default_public_key_algs(), key=lambda name: b"rsa" in name)
     mine = [
         algorithm for entry in known.trusted for algorithm in entry.key.sig_algorithms if algorithm in plain
     ]

@@ -132,23 +132,30 @@ def host_key_refused(
     """In words: which key, against which line, and what to type where it is only unknown."""
     key = watch.presented
     if key is None or watch.verdict is None:
-        reason = "host-key-revoked" if "revoked" in error.reason else "host-certificate"
-        return refusal(reason, f"{leg.place}: {host_text(error.reason)}")
+        if "revoked" in error.reason:  # asyncssh's own word, said before the watch is asked
+            text = f"the host shows a key that is revoked in known_hosts: {_named(known.revoked)}; it is not to be trusted"
+            return refusal("host-key-revoked", f"{leg.place}: {text}")
+        return refusal("host-certificate", f"{leg.place}: {host_text(error.reason)}")
     shown = f"the host shows the key {key.get_algorithm()} {known_hosts.fingerprint(key)}"
     match watch.verdict:
         case Verdict.REVOKED:
             return refusal("host-key-revoked", f"{leg.place}: {shown}, which is revoked in known_hosts")
         case Verdict.CHANGED:
-            places = ", ".join(
-                f"{one.where} ({known_hosts.fingerprint(one.key)})" for one in known.trusted[:3]
+            text = (
+                f"{shown}, but known_hosts has another one: {_named(known.trusted)}; it may be another machine;"
+                " if its owner confirms the change, replace that line"
             )
-            text = f"{shown}, but known_hosts has another one: {places}; it may be another machine"
             return refusal("host-key-changed", f"{leg.place}: {text}")
         case Verdict.UNKNOWN | Verdict.TRUSTED:
             file = (*leg.settings.known_hosts, "known_hosts")[0]
             line = known_hosts.line_for(known.name, key)
             text = f"{shown}, which is not known; if its owner confirms it, add this line to {file}: {line}"
             return refusal("host-key-unknown", f"{leg.place}: {text}")
+
+
+def _named(entries: Sequence[known_hosts.Entry]) -> str:
+    """The first lines of known_hosts, with the fingerprints of their keys."""
+    return ", ".join(f"{one.where} ({known_hosts.fingerprint(one.key)})" for one in entries[:3])
 
 
 def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectError) -> Unreachable:
