@@ -128,6 +128,11 @@ def test_absence_after_the_gate_was_seen_taken_is_doubt() -> None:
     assert row(record(accepted(), *bodies)) is Evidence.DOUBT
 
 
+def test_absence_after_a_dispatch_that_waited_for_another_is_absence() -> None:
+    bodies = (*SENT, planned(2), ended_with(BLOCKED["after"], 2), probe(MarkerState.ABSENT))
+    assert row(record(accepted(), *bodies)) is Evidence.ABSENT
+
+
 @pytest.mark.parametrize("state", [MarkerState.DAMAGED, MarkerState.UNKNOWN])
 def test_what_the_store_cannot_tell_is_doubt(state: MarkerState) -> None:
     assert row(record(accepted(), *SENT, probe(state))) is Evidence.DOUBT
@@ -351,6 +356,13 @@ def test_a_replayed_server_error_proves_nothing() -> None:
     """Case 93."""
     replayed = ended_with(Response(500, replayed=True), 2)
     assert row(record(http(), *SENT, planned(2), replayed)) is Evidence.HTTP_MISMATCH
+
+
+def test_a_mismatched_key_is_no_success_whatever_its_status() -> None:
+    mismatched = ended_with(Response(200, key_mismatch=True))
+    assert row(record(http(), planned(), mismatched)) is Evidence.HTTP_MISMATCH
+    bodies = (planned(), mismatched, planned(2), ended_with(LOST, 2))
+    assert row(record(http(), *bodies)) is Evidence.HTTP_MAYBE
 
 
 def test_202_is_an_answer_unless_there_is_a_lookup() -> None:

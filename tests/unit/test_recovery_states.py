@@ -111,6 +111,11 @@ def test_a_review_is_answered_by_a_marker_that_is_found_later() -> None:
     assert decide(record(accepted(), *review, probe(MarkerState.RUNNING)), ask()) == Done()
 
 
+def test_a_review_of_an_impossible_history_stays_a_person_s() -> None:
+    strange = (*SENT, UnknownBody("execution.teleported", b""), opened(), finished(0))
+    assert decide(record(accepted(), *strange), ask()) == Done()
+
+
 def test_a_review_is_answered_by_a_response_that_comes_late() -> None:
     """C7: the stopped owner goes on and says what it saw."""
     late = record(http(), planned(), opened(), ended_with(Response(200)))

@@ -26,6 +26,7 @@ from harness.core.events import (
     FreezeSet,
     Outcome,
     OutputSpooled,
+    OwnerReleased,
     OwnerTaken,
     ProbeObserved,
     ResultDelivered,
@@ -37,6 +38,7 @@ from harness.core.events import (
     StreamResult,
     UnknownBody,
 )
+from harness.core.ids import RunId
 from harness.core.record import Record, State
 from harness.core.reports import (
     Contacted,
@@ -196,6 +198,12 @@ def test_the_same_end_twice_is_no_fault(report: DispatchReport) -> None:
     found = record(accepted(), planned(), ended_with(report), ended_with(report))
     assert found.faults == ()
     assert found.attempts[0].report == report
+    assert found.state is record(accepted(), planned(), ended_with(report)).state
+
+
+def test_a_start_is_noted_with_its_attempt() -> None:
+    found = record(accepted(), planned(), planned(2), AttemptSent(2, started=True))
+    assert [attempt.started for attempt in found.attempts] == [False, True]
 
 
 @pytest.mark.parametrize("firm", [NOT_SENT, Refused("space"), Exited(0, None), Response(200)])
@@ -385,6 +393,29 @@ def test_an_owner_brings_its_run_and_its_epoch() -> None:
     after = apply(at_state(State.DISPATCHED), taken)
     assert (after.run, after.epoch, after.state) == (OTHER_RUN, 4, State.DISPATCHED)
     assert apply(after, replace(taken, epoch=None)).epoch == 4
+
+
+def released(run: RunId = RUN) -> Event:
+    return Event(at(8.0), run, OwnerReleased(), ACT, 1)
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_an_owner_that_lets_go_changes_no_state(state: State) -> None:
+    before = at_state(state)
+    assert apply(before, released()) == replace(before, released=True)
+
+
+@pytest.mark.parametrize("body", [OwnerTaken(RUN), planned(2)])
+def test_whoever_takes_it_or_sends_it_drives_it_again(body: Body) -> None:
+    free = apply(at_state(State.DISPATCHED), released())
+    again = apply(free, Event(at(9.0), OTHER_RUN, body, ACT, 2))
+    assert (free.released, again.released) == (True, False)
+
+
+def test_an_owner_that_lost_it_cannot_release_it() -> None:
+    taken = apply(at_state(State.DISPATCHED), Event(at(7.0), OTHER_RUN, OwnerTaken(RUN), ACT, 2))
+    assert apply(taken, released()) == taken
+    assert apply(taken, released(OTHER_RUN)).released
 
 
 def test_events_of_an_older_owner_are_observations_all_the_same() -> None:
