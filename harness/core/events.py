@@ -346,6 +346,13 @@ class OwnerTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerReleased:
+    """The owner, the envelope's run, has left this execution open and drives it no more; whoever wants to may go on with it."""
+
+    kind: ClassVar[str] = "owner.released"
+
+
+@dataclass(frozen=True, slots=True)
 class FreezeSet:
     """Nothing is dispatched any more, until it is lifted."""
 
@@ -417,6 +424,7 @@ Body = (
     | ReviewContradicted
     | CancelRequested
     | OwnerTaken
+    | OwnerReleased
     | FreezeSet
     | FreezeLifted
     | ContentPurged

@@ -67,6 +67,7 @@ def planned(record: Record, body: AttemptPlanned, at: Moment) -> Record:
         check=None,
         check_at=None,
         observed_at=None,
+        released=False,
     )
     return fault(changed, f"attempt {body.number} planned twice") if known else changed
 

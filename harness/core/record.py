@@ -67,8 +67,8 @@ class Record:
     `told_before` the time of the answer before it, if that said the same. An end that is ours stays, whatever says less after it. `misses` counts
     contacts that failed since the last answer; `missed` is the newest of them, `missing_since` the time of the first. `check` answers the `unless`
     question or the HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed, None if it was not.
-    `purged`: the request is no longer in the spool. `settled` is the outcome in force (a person's answer is turned into one), `basis` what was
-    known then. `faults` lists what the history should not have.
+    `released`: its owner left it open and drives it no more. `purged`: the request is no longer in the spool. `settled` is the outcome in force (a
+    person's answer is turned into one), `basis` what was known then. `faults` lists what the history should not have.
     """
 
     execution: ExecutionId
@@ -76,6 +76,7 @@ class Record:
     accepted_at: Moment
     run: RunId
     epoch: int
+    released: bool = False
     state: State = State.ACCEPTED
     attempts: tuple[Attempt, ...] = ()
     evidence: MarkerReport | OtherStore | None = None

@@ -31,6 +31,7 @@ from harness.core.events import (
     Event,
     Outcome,
     OutputSpooled,
+    OwnerReleased,
     OwnerTaken,
     ProbeObserved,
     ResultDelivered,
@@ -227,7 +228,10 @@ def _annotated(record: Record, event: Event) -> tuple[Record, Trigger | None]:
             return replace(record, cancel=body), None
         case OwnerTaken():
             epoch = event.epoch if event.epoch is not None else record.epoch
-            return replace(record, run=event.run, epoch=epoch), None
+            return replace(record, run=event.run, epoch=epoch, released=False), None
+        case OwnerReleased():
+            # Late words of an owner that lost it say nothing of the one who has it now.
+            return (replace(record, released=True) if event.run == record.run else record), None
         case ContentPurged():
             gone = record.accepted.request_ref in body.refs
             return replace(record, purged=record.purged or gone), None

@@ -70,6 +70,7 @@ def test_every_kind_of_the_specification_is_known() -> None:
         "review.contradicted",
         "cancel.requested",
         "owner.taken",
+        "owner.released",
         "freeze.set",
         "freeze.lifted",
         "content.purged",
