@@ -388,5 +388,7 @@ def test_a_reader_that_went_is_no_defect(person: Person) -> None:
 def test_nothing_that_was_typed_or_told_moves_the_cursor(person: Person) -> None:
     done = person.types("run", "--dry-run", "db1", "--", "echo", "\x1b[2J\r\n")
     assert b"\x1b" not in done.out
-    name = person.types("run", "--json", "--unmarked", "db1", "--", "kill -9 $$; echo \x1b[2J").object["execution_id"]
+    name = person.types("run", "--json", "--unmarked", "db1", "--", "kill -9 $$; echo \x1b[2J").object[
+        "execution_id"
+    ]
     assert b"\x1b" not in person.types("show", name).out + person.types("list").out

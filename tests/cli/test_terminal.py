@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import subprocess
 import termios
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ class Terminal:
     def until(self, text: bytes) -> bytes:
         """Reads until `text` was written."""
         while text not in self.seen:
+            assert select.select([self.ours], [], [], PATIENCE)[0], self.seen
             data = os.read(self.ours, 65536)
             assert data, self.seen
             self.seen += data
@@ -76,8 +78,12 @@ def test_a_lost_link_shows_a_status_line_that_is_gone_at_the_end(
     go = tmp_path / "go"
     process = at(terminal, person, "run", "db1", "--", gated(go, effects))
     begun = first_line(process)
-    site.cut()
-    terminal.until(b"the link is lost")
+    site.refuse(True)
+    try:
+        site.cut()
+        terminal.until(b"the link is lost")
+    finally:
+        site.refuse(False)
     terminal.until(b"following from where the output ended")
     go.touch()
     out, _ = process.communicate(timeout=PATIENCE)

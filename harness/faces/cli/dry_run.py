@@ -17,7 +17,7 @@ async def show(
     harness: Harness, hosts: Sequence[str], argv: Argv, options: RunOptions, *, as_json: bool
 ) -> int:
     """Prints each action. Raises RequestError for senseless options."""
-    for action in harness.resolve(hosts, argv, options):
+    for action in await harness.resolve(hosts, argv, options):
         fields = _fields(action, options, harness.digest(action))
         json_out.put(json.dumps(dict(fields)) + "\n" if as_json else _page(fields))
     return 0

@@ -16,6 +16,7 @@ from harness.faces.cli.pipes import Writer
 from harness.faces.cli.remote import HOST, asked_host
 from harness.faces.cli.watching import Left, Watch
 from harness.ports import Stream
+from harness.result import Result
 
 
 @click.command("output", short_help="Print the output of an execution.")
@@ -49,7 +50,7 @@ class _Request:
         self._writer: Writer | None = None
 
     async def run(self, config: Path | None) -> int:
-        """Prints it; 0, or 121 where more may come."""
+        """Prints it; 0 if that was all, 121 where more may come, 120 where bytes are missing."""
         self._watch = Watch()
         self._writer = Writer(self._watch.closed)
         self._watch.begin()
@@ -62,21 +63,23 @@ class _Request:
     async def _print(self, harness: Harness) -> int:
         assert self._watch is not None
         assert self._writer is not None
-        await self._watch.over(
+        result = await self._watch.over(
             self._here(harness) if self._host is None else self._there(harness, self._host)
         )
         await self._watch.over(self._writer.flush())
-        return 0
+        return tell.output_end(result, result.stderr if self._stream is Stream.ERR else result.stdout)
 
-    async def _here(self, harness: Harness) -> None:
+    async def _here(self, harness: Harness) -> Result:
         assert self._writer is not None
         execution = await session.find(harness, self._execution)
-        async for piece in await harness.output(execution, self._stream, self._start):
+        fetched = await harness.output(execution, self._stream, self._start)
+        async for piece in fetched.pieces:
             await self._writer.put(1, piece)
+        return fetched.result
 
-    async def _there(self, harness: Harness, host: str) -> None:
+    async def _there(self, harness: Harness, host: str) -> Result:
         execution = session.full_id(self._execution)
-        await harness.attach_host(host, execution, self, self._options, wait=False)
+        return await harness.attach_host(host, execution, self, self._options, wait=False)
 
     async def data(self, execution: ExecutionId, stream: Stream, data: bytes) -> None:
         """The next bytes of one stream, from the host."""

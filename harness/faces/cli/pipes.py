@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 
 _MOST: Final = 4 * 1024 * 1024
+_END: Final = (-1, b"")
 
 
 class Writer:
@@ -51,8 +52,14 @@ class Writer:
             self._more.notify()
 
     async def flush(self) -> bool:
-        """Returns when everything was written; False where a stream was closed before that."""
+        """Returns when everything was written, and lets the thread go; False where a stream was closed before that."""
         await self._empty.wait()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with self._more:
+                self._queue.append(_END)
+                self._more.notify()
+            thread.join()  # it has nothing left to write
         return not self.closed
 
     def _work(self) -> None:
@@ -62,6 +69,8 @@ class Writer:
                     self._more.wait()
                 items = list(self._queue)
                 self._queue.clear()
+            if items == [_END]:
+                return
             for fd, data in items:
                 if fd not in self.closed:
                     self._write(fd, data)

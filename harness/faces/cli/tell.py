@@ -8,7 +8,7 @@ from harness.core.events import Outcome, StreamResult
 from harness.core.reports import MarkerState
 from harness.core.state import State
 from harness.faces.cli import say
-from harness.faces.cli.exit_codes import signal_number
+from harness.faces.cli.exit_codes import NOT_FINISHED, UNKNOWN, signal_number
 from harness.result import Result
 
 _NOT_BLINDLY: Final = "do not run it again blindly"
@@ -190,3 +190,19 @@ def ago(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0, int(seconds))}s"
+
+
+def output_end(result: Result, stream: StreamResult) -> int:
+    """The exit status of `output`, after the bytes: whether that was all of one stream. Says what is missing."""
+    execution = result.execution_id
+    if result.outcome is None:
+        say.line(f"{execution} is not over: more may come; next: harness attach {execution}")
+        return NOT_FINISHED
+    if result.outcome is Outcome.UNKNOWN:
+        say.line(f"what {execution} wrote after this is not known; next: harness recover {execution}")
+        return UNKNOWN
+    wrote = result.raw_status is not None or result.signal is not None
+    if wrote and stream.size is None and (result.record is None or result.record.accepted.marked):
+        say.line(f"not all of it could be fetched from the host; next: harness output {execution}")
+        return UNKNOWN
+    return 0
