@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from harness.core import association
@@ -43,13 +44,14 @@ class Admission:
     refusal: RequestError | None = None
 
 
-async def admit(world: World, action: SshAction, wish: Wish, opening: list[Event]) -> Admission:
-    """Accepts `action` or finds the execution that it belongs to. `opening` are events that are due before it (the run's first).
+async def admit(world: World, action: SshAction, wish: Wish) -> Admission:
+    """Accepts `action` or finds the execution that it belongs to. The run's own first event is durable before.
 
     On return the execution is durable, or the admission says why none was made. Raises JournalError, SpoolError.
     """
-    accepted = _accepted(world, action, wish, SSH_COMMAND)
+    accepted = await asyncio.to_thread(_accepted, world, action, wish, SSH_COMMAND)
     machine = world.machine
+    notes: list[Event] = []
     now = machine.now()
     execution = new_execution_id(now.wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
     call = Call(accepted, world.run, now, SSH_COMMAND.window, wish.agent, wish.again)
@@ -58,12 +60,11 @@ async def admit(world: World, action: SshAction, wish: Wish, opening: list[Event
         decided = association.associate(call, _with_life(world, priors))
         named = execution if isinstance(decided, Create) else _named(decided)
         body = CallReceived(wish.tool, _word(decided), wish.correlation)
-        opening.append(Event(machine.now(), world.run, body, named, None))
+        notes.append(Event(machine.now(), world.run, body, named, None))
         return decided
 
     event = Event(now, world.run, accepted, execution, 1)
-    decided = await world.journal.accept(opening, execution, event, associate, wish.again)
-    opening.clear()
+    decided = await world.journal.accept(notes, execution, event, associate, wish.again)
     return _admission(decided, execution, wish)
 
 
@@ -105,7 +106,7 @@ def _with_life(world: World, priors: Priors) -> Priors:
     """The priors with the liveness of their owners, which only this machine can tell."""
 
     def alive(prior: Prior) -> Prior:
-        life = world.machine.owner(prior.owner).life
+        life = Life.DEAD if prior.record.released else world.machine.owner(prior.owner).life
         return replace(prior, owner_alive=None if life is Life.UNKNOWN else life is Life.ALIVE)
 
     return replace(priors, by_effect=tuple(alive(prior) for prior in priors.by_effect))

@@ -8,43 +8,55 @@ async with await Harness.open() as harness:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from harness.accepting import Admission, Wish, admit
 from harness.compose import Composition, compose
-from harness.core.action import Content, SshAction, SshCommand, SshTarget
-from harness.core.contract import ReplayClass
+from harness.core.action import Content, SshAction, SshTarget
 from harness.core.events import (
     Actor,
+    Body,
     CancelRequested,
     Event,
     Outcome,
     ResultDelivered,
     ResultDetached,
-    ReviewOpened,
     ReviewResolved,
     RunClosed,
     RunOpened,
 )
 from harness.core.fingerprint import action_digest
-from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, RunId, new_review_id
+from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
-from harness.core.reports import MarkerReport, MarkerState
 from harness.core.state import Record, State
 from harness.foreign import cancel_unknown, follow_unknown
 from harness.marked import CancelAsk
-from harness.options import RunOptions, Words, argv_of, word_of
-from harness.perform import Job, Performer, World
-from harness.ports import AskPerson, HarnessError, Owned, Query, RequestError, Stream
+from harness.options import RunOptions, Words, command_of
+from harness.perform import Job, World
+from harness.ports import (
+    AskPerson,
+    HarnessError,
+    JournalReadOnly,
+    Life,
+    Owned,
+    Query,
+    RequestError,
+    Stream,
+)
 from harness.result import Result, from_driven, from_marker, from_record
+from harness.reviewing import check_answer, is_fenced, question_of
 from harness.runner import Asking, Runner
 from harness.tap import Listener, Tap
 
-__all__ = ["Harness", "Reply", "RunOptions", "Words"]
+__all__ = ["Fetched", "Harness", "Reply", "RunOptions", "Words"]
+
+FETCH_SECONDS: Final = 30.0
+"""For how long `output` tries to reach a host that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,17 @@ class Reply:
     refusal: HarnessError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One output, in pieces. `result` is the execution as it was when the last byte was fetched: while `stdout`/`stderr` of it have no size, more
+
+    may come or bytes are missing.
+    """
+
+    result: Result
+    pieces: AsyncIterator[bytes]
+
+
 class Harness:
     """One run of the harness: a caller with a principal, its journal and its connections."""
 
@@ -63,9 +86,9 @@ class Harness:
         self._parts = parts
         self._world: World = parts.world(listener)
         self._runner = Runner(self._world)
-        self._opening: list[Event] = [
-            Event(self._world.machine.now(), self._world.run, RunOpened(parts.actor))
-        ]
+        self._performer = self._runner.performer
+        self._opened = False
+        self._opening = asyncio.Lock()
         self._calls = 0
 
     @classmethod
@@ -90,10 +113,20 @@ class Harness:
 
     async def close(self) -> None:
         """Closes connections and journal. Remote commands are not touched. May be called twice."""
-        if not self._opening:
+        if self._opened:
+            self._opened = False
             closed = Event(self._world.machine.now(), self._world.run, RunClosed())
-            await self._world.journal.append([closed])
+            with contextlib.suppress(JournalReadOnly):
+                await self._world.journal.append([closed])
         await self._parts.close()
+
+    async def _open_run(self) -> None:
+        """Our first event: durable before anything else that this run writes."""
+        async with self._opening:
+            if not self._opened:
+                opened = Event(self._world.machine.now(), self._world.run, RunOpened(self._parts.actor))
+                await self._world.journal.append([opened])
+                self._opened = True
 
     @property
     def run_id(self) -> str:
@@ -118,8 +151,9 @@ class Harness:
     ) -> list[Reply]:
         """Runs one command on each of the hosts, side by side; one reply a host, in the given order. Raises RequestError for senseless options."""
         options = options if options is not None else RunOptions()
-        actions = self.resolve(hosts, argv, options)
-        admissions = [await self._admit(action, options) for action in actions]
+        actions = await self.resolve(hosts, argv, options)
+        await self._open_run()
+        admissions = await asyncio.gather(*(self._admit(action, options) for action in actions))
         taken = [a.execution for a in admissions if a.execution is not None]
         driven = await self._runner.drive(taken, self._asking(options))
         replies: list[Reply] = []
@@ -131,9 +165,10 @@ class Harness:
                 replies.append(Reply(action.target.name, result))
         return replies
 
-    def resolve(self, hosts: Sequence[str], argv: Words, options: RunOptions) -> list[SshAction]:
+    async def resolve(self, hosts: Sequence[str], argv: Words, options: RunOptions) -> list[SshAction]:
         """The resolved actions, with nothing accepted and nothing sent (a dry run). Raises RequestError."""
-        command = self._command(argv, options)
+        stdin = await asyncio.to_thread(self._kept, options.stdin)
+        command = command_of(argv, options, stdin)
         targets = [self._target(host, options) for host in hosts]
         places = [target.place for target in targets]
         if len(set(places)) < len(places):
@@ -148,35 +183,6 @@ class Harness:
         target = self._parts.resolve(host, options.ssh)
         store = options.store if options.store is not None else target.store
         return replace(target, become=options.become, store=store)
-
-    def _command(self, argv: Words, options: RunOptions) -> SshCommand:
-        if not options.marked and options.replay_class not in (
-            ReplayClass.IRREVERSIBLE,
-            ReplayClass.READ_ONLY,
-        ):
-            raise RequestError("an unmarked command is irreversible or read_only; nothing was sent")
-        if not options.marked and (
-            options.env
-            or options.secret_env
-            or options.verify
-            or options.unless
-            or options.cwd
-            or options.timeout
-        ):
-            raise RequestError(
-                "an unmarked command takes no environment, cwd, timeout, unless or verify; nothing was sent"
-            )
-        return SshCommand(
-            argv=argv_of(argv),
-            cwd=None if options.cwd is None else word_of(options.cwd),
-            env=options.env,
-            secret_env=options.secret_env,
-            stdin=self._kept(options.stdin),
-            timeout=options.timeout,
-            unless=None if options.unless is None else argv_of(options.unless),
-            verify=None if options.verify is None else argv_of(options.verify),
-            marked=options.marked,
-        )
 
     def _kept(self, stdin: bytes | Callable[[], bytes] | None) -> Content | None:
         if stdin is None:
@@ -196,7 +202,7 @@ class Harness:
             again=options.again,
             ephemeral=self._parts.config.ephemeral(action.target.name, action.target.host),
         )
-        admission = await admit(self._world, action, wish, self._opening)
+        admission = await admit(self._world, action, wish)
         if admission.execution is not None:
             what = "attached" if admission.attached else "accepted"
             self._world.news(admission.execution, what, action.target.name)
@@ -225,6 +231,7 @@ class Harness:
     ) -> Result:
         """Waits for the end of an execution; a listener gets its outputs from the first byte. Raises RequestError for an unknown ID."""
         await self._known(execution)
+        await self._open_run()
         asking = Asking(deadline=self._until(wait), reconnect=reconnect, fetch=not quiet)
         return from_driven((await self._runner.drive([execution], asking))[execution], attached=True)
 
@@ -241,11 +248,12 @@ class Harness:
         target = self._target(host, options if options is not None else RunOptions())
         return from_marker(await follow_unknown(self._world.marked, target, execution, listener, wait))
 
-    async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> AsyncIterator[bytes]:
-        """The kept bytes of one output from `start`, fetched from the host first where they are not all here."""
+    async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Fetched:
+        """One output from byte `start`, fetched from the host first where it is not all here. Raises RequestError for an unknown ID."""
         record = await self._known(execution)
         if record.spooled is None and record.attempts and record.accepted.marked:
             await self._fetch(execution)
+        result = from_record(await self._known(execution))
         output = self._world.spool.output(execution, stream)
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -255,18 +263,18 @@ class Harness:
                 at += len(piece)
                 await asyncio.sleep(0)
 
-        return pieces()
+        return Fetched(result, pieces())
 
     async def _fetch(self, execution: ExecutionId) -> None:
         """Brings the outputs from the host: all of them once it has ended; while it runs, what there is now and no other process fetches."""
         looked = await self._look(execution)
         record = await self._known(execution)
         if looked.state is State.SETTLED:
-            await self._runner.drive([execution], Asking(deadline=self._until(30.0)))
-        elif record.run == self._world.run:
-            job = self._job(execution, record)
-            for body in await Performer(self._world).follow(job, wait=False):
-                await self._append(self._world.event(body, execution, job.owned))
+            await self._runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
+        elif record.released or record.run == self._world.run:
+            await self._observe(
+                execution, record, await self._performer.follow(self._job(execution, record), wait=False)
+            )
 
     async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
         """Stops it: proven not started where it had not started, else ended on the host. Raises RequestError where there is nothing to stop."""
@@ -278,12 +286,12 @@ class Harness:
                 f"{execution} runs without markers: nothing on the host can stop it",
                 "end it on the host itself",
             )
-        body = CancelRequested(self._parts.actor.principal, only_if_not_started)
-        job = self._job(execution, record)
-        await self._append(self._world.event(body, execution, job.owned))
+        await self._observe(
+            execution, record, (CancelRequested(self._parts.actor.principal, only_if_not_started),)
+        )
         if record.attempts:
-            for observed in await Performer(self._world).cancel(job, only_if_not_started):
-                await self._append(self._world.event(observed, execution, job.owned))
+            job = self._job(execution, await self._known(execution))
+            await self._observe(execution, record, await self._performer.cancel(job, only_if_not_started))
         return await self._look(execution)
 
     async def cancel_host(
@@ -304,11 +312,15 @@ class Harness:
         ids = tuple(executions) or await self._world.journal.find(Query(unresolved=True))
         for execution in executions:
             await self._known(execution)
+        if not ids:
+            return []
+        await self._open_run()
         driven = await self._runner.drive(ids, Asking(waiting=False, fetch=False))
         return [from_driven(driven[execution]) for execution in ids]
 
     async def _look(self, execution: ExecutionId) -> Result:
         """Decides on what is known now, without waiting for anything."""
+        await self._open_run()
         driven = await self._runner.drive([execution], Asking(waiting=False, fetch=False))
         return from_driven(driven[execution])
 
@@ -317,52 +329,29 @@ class Harness:
     async def resolve_review(self, execution: ExecutionId, answer: Outcome, why: str) -> Result:
         """A person's answer to an open question. `not_started` of a marked command fences the gate first. Raises RequestError."""
         record = await self._known(execution)
-        job = self._job(execution, record)
-        await self._check_answer(record, answer)
+        check_answer(record, answer)
+        self._refuse_driven(record)
         fenced: bool | None = None
-        if answer is Outcome.NOT_STARTED and record.accepted.marked and record.attempts:
-            fenced = await self._fenced(job)
+        if answer is Outcome.NOT_STARTED and record.accepted.marked:
+            await self._observe(execution, record, await self._performer.fence(self._job(execution, record)))
+            fenced = is_fenced(await self._known(execution))
         if record.state is not State.IN_REVIEW:
-            await self._append(self._world.event(self._question(record), execution, job.owned))
-        body = ReviewResolved(answer, self._parts.actor.principal, why, fenced)
-        await self._append(self._world.event(body, execution, job.owned))
+            await self._observe(execution, record, (question_of(record, self._world.machine),))
+        answered = ReviewResolved(answer, self._parts.actor.principal, why, fenced)
+        await self._observe(execution, record, (answered,))
         return from_record(await self._known(execution))
 
-    async def _check_answer(self, record: Record, answer: Outcome) -> None:
-        if answer not in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.NOT_STARTED):
-            raise RequestError("the answer is succeeded, failed or not_started; nothing was changed")
-        if record.state is State.SETTLED:
+    def _refuse_driven(self, record: Record) -> None:
+        """A person does not answer for what a living process still asks the host about."""
+        if record.state is State.IN_REVIEW or record.released or record.run == self._world.run:
+            return
+        owner = self._world.machine.owner(record.run)
+        if owner.life is not Life.DEAD:
+            named = "a process" if owner.pid is None else f"process {owner.pid}"
             raise RequestError(
-                f"{record.execution} is settled already; nothing was changed",
-                f"harness show {record.execution}",
+                f"{named} drives {record.execution}; nothing was changed",
+                f"harness attach {record.execution}",
             )
-        if not record.attempts:
-            raise RequestError(
-                f"nothing of {record.execution} was sent; nothing was changed",
-                f"harness recover {record.execution}",
-            )
-
-    async def _fenced(self, job: Job) -> bool:
-        """Whether the gate is fenced now. Raises RequestError where the host says that it was started after all."""
-        for body in await Performer(self._world).fence(job):
-            await self._append(self._world.event(body, job.execution, job.owned))
-        record = await self._known(job.execution)
-        report = record.evidence
-        if record.misses > 0 or not isinstance(report, MarkerReport):
-            return False
-        if report.state is MarkerState.FENCED:
-            return True
-        raise RequestError(
-            f"the host says that {job.execution} is {report.state.value}: it was started; the answer was not taken",
-            f"harness recover {job.execution}",
-        )
-
-    def _question(self, record: Record) -> ReviewOpened:
-        machine = self._world.machine
-        review = new_review_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
-        return ReviewOpened(
-            review, "answered before it was asked", record.state.value, ("succeeded", "failed", "not_started")
-        )
 
     # --- look ----------------------------------------------------------------------------------------------------
 
@@ -375,15 +364,14 @@ class Harness:
         """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""
         record = await self._known(execution)
         if probe and record.attempts and record.accepted.marked:
-            job = self._job(execution, record)
-            ((body,),) = await Performer(self._world).probe([job])
-            await self._append(self._world.event(body, execution, job.owned))
+            (bodies,) = await self._performer.probe([self._job(execution, record)])
+            await self._observe(execution, record, bodies)
             await self._look(execution)
         return from_record(await self._known(execution)), await self._world.journal.events(execution)
 
     def action(self, record: Record) -> SshAction:
         """The resolved action with its full command, from the spool. Raises SpoolError once it is purged."""
-        return Performer(self._world).action(self._job(record.execution, record))
+        return self._performer.action(self._job(record.execution, record))
 
     async def actor(self, run: RunId) -> Actor | None:
         """Who called in that run; None where it is not recorded here."""
@@ -396,19 +384,17 @@ class Harness:
 
     async def delivered(self, execution: ExecutionId, to: str, level: str = "written") -> None:
         """Notes that the caller got the result completely (`written`, `acknowledged`)."""
-        await self._note(execution, ResultDelivered(to, level))
+        await self._observe(execution, await self._known(execution), (ResultDelivered(to, level),))
 
     async def detached(self, execution: ExecutionId, to: str) -> None:
         """Notes that the caller left before the end."""
-        await self._note(execution, ResultDetached(to))
+        await self._observe(execution, await self._known(execution), (ResultDetached(to),))
 
-    async def _note(self, execution: ExecutionId, body: ResultDelivered | ResultDetached) -> None:
-        record = await self._known(execution)
-        await self._append(self._world.event(body, execution, Owned(record.run, record.epoch)))
-
-    async def _append(self, event: Event) -> None:
-        opening, self._opening = self._opening, []
-        await self._world.journal.append([*opening, event])
+    async def _observe(self, execution: ExecutionId, record: Record, bodies: tuple[Body, ...]) -> None:
+        """Appends what was seen or said of an execution, under the epoch that it has."""
+        await self._open_run()
+        owned = Owned(self._world.run, record.epoch)
+        await self._world.journal.append([self._world.event(body, execution, owned) for body in bodies])
 
     async def _known(self, execution: ExecutionId) -> Record:
         record = await self._world.journal.record(execution)

@@ -118,7 +118,7 @@ class Harness:
 
     def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Iterator[bytes]:
         """The kept bytes of one output, fetched first where they are not all here."""
-        pieces = self._loop.wait(self._inner.output(execution, stream, start))
+        pieces = self._loop.wait(self._inner.output(execution, stream, start)).pieces
         while (piece := self._loop.wait(_next(pieces))) is not None:
             yield piece
 

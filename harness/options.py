@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from harness.core.action import Content, SshCommand
 from harness.core.contract import ReplayClass
 from harness.core.ids import ExecutionId
+from harness.marked import plain_line
 from harness.ports import RequestError
 
 Words = Sequence[str | bytes]
@@ -52,3 +54,36 @@ def argv_of(words: Words) -> tuple[bytes, ...]:
     if any(b"\0" in word for word in argv):
         raise RequestError("an argument has a NUL byte, which no program can receive; nothing was sent")
     return argv
+
+
+def command_of(argv: Words, options: RunOptions, stdin: Content | None) -> SshCommand:
+    """The command that `argv` and `options` mean, with `stdin` as it is kept. Raises RequestError for what makes no sense."""
+    words = argv_of(argv)
+    if not options.marked:
+        _check_unmarked(words, options)
+    return SshCommand(
+        argv=words,
+        cwd=None if options.cwd is None else word_of(options.cwd),
+        env=options.env,
+        secret_env=options.secret_env,
+        stdin=stdin,
+        timeout=options.timeout,
+        unless=None if options.unless is None else argv_of(options.unless),
+        verify=None if options.verify is None else argv_of(options.verify),
+        marked=options.marked,
+    )
+
+
+def _check_unmarked(words: tuple[bytes, ...], options: RunOptions) -> None:
+    """An unmarked command is a line for the account's shell, and nothing else."""
+    if options.replay_class not in (ReplayClass.IRREVERSIBLE, ReplayClass.READ_ONLY):
+        raise RequestError("an unmarked command is irreversible or read_only; nothing was sent")
+    extras = (options.env, options.secret_env, options.verify, options.unless, options.cwd, options.timeout)
+    if any(extras):
+        raise RequestError(
+            "an unmarked command takes no environment, cwd, timeout, unless or verify; nothing was sent"
+        )
+    try:
+        plain_line(words)
+    except ValueError as error:
+        raise RequestError("an unmarked command is a line of UTF-8 text; nothing was sent") from error

@@ -265,10 +265,17 @@ class Performer:
 
     async def check(self, job: Job) -> tuple[Body, ...]:
         """Asks the `unless` question."""
-        command = self.action(job).command
+        try:
+            action = self.action(job)
+            secrets = await self._secrets(action)
+        except (SpoolError, CredentialError):
+            return (ProbeObserved(CheckAnswer(None)),)
+        command = action.command
         if command.unless is None:
             return (ProbeObserved(CheckAnswer(None)),)
-        question = MarkedRequest(command.unless, command.cwd, command.env, timeout=command.timeout)
+        question = MarkedRequest(
+            command.unless, command.cwd, (*command.env, *secrets), timeout=command.timeout
+        )
         answer = await self._world.marked.check(job.target, question)
         return (ContactObserved(answer),) if isinstance(answer, Unreachable) else (ProbeObserved(answer),)
 
@@ -292,8 +299,10 @@ class _Sink:
     """Where the marker protocol puts what the host sends. The start is noted in the journal only if the command runs for a while."""
 
     def __init__(self, world: World, job: Job) -> None:
+        """What comes stands behind what is kept: a follow asks from there, an unmarked command that is sent again is printed again."""
         self._world = world
         self._job = job
+        self._at = {stream: job.tap.size(stream) for stream in Stream}
         self._note: asyncio.Task[None] | None = None
 
     async def started(self) -> None:
@@ -308,10 +317,12 @@ class _Sink:
             await self._world.journal.append([self._world.event(sent, self._job.execution, self._job.owned)])
 
     async def data(self, stream: Stream, data: bytes) -> None:
-        await self._job.tap.data(stream, data)
+        start = self._at[stream]
+        self._at[stream] += len(data)
+        await self._job.tap.data(stream, start, data)
 
     async def close(self) -> None:
-        """Ends the note; one that is being written is finished."""
+        """Ends the note. One that the journal has taken already is written all the same."""
         if self._note is not None:
             self._note.cancel()
             await asyncio.gather(self._note, return_exceptions=True)
@@ -323,6 +334,8 @@ def plan(record: Record, offer: Offer, token: Token) -> AttemptPlanned | Stop:
         return Stop("settled", "it was decided meanwhile")
     if record.cancel is not None:
         return Stop("cancel", "it was cancelled before it was sent")
+    if record.denied is not None or record.revoked:
+        return Stop("approval", "what allowed it was denied or revoked")
     number, accepted = len(record.attempts) + 1, record.accepted
     return AttemptPlanned(number, token, offer.peer, "operator", accepted.deadline_us, accepted.after)
 

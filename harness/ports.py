@@ -192,22 +192,22 @@ class Stream(Enum):
 
 
 class Output(Protocol):
-    """One output file of one execution in the spool, append only, with its hash known at every moment."""
+    """One output file of one execution in the spool. Equal bytes at equal places may be written by several who read the same host."""
 
     def size(self) -> int:
         """Bytes kept so far."""
         ...
 
-    def append(self, data: bytes) -> None:
-        """Adds bytes at the end. Raises SpoolError where there is no room; what was kept before stays whole."""
+    def write_at(self, start: int, data: bytes) -> None:
+        """Keeps bytes at their place in the stream, `start` at most `size()`. Raises SpoolError where there is no room; what was kept stays whole."""
         ...
 
-    def sync(self) -> None:
-        """Returns when all appended bytes are on disk."""
+    async def sync(self) -> None:
+        """Returns when all kept bytes are on disk; the loop is not held up."""
         ...
 
-    def sha256(self) -> str:
-        """SHA-256 of all bytes kept, 64 hex digits."""
+    async def sha256(self) -> str:
+        """SHA-256 of all bytes kept, 64 hex digits; the loop is not held up."""
         ...
 
     def read(self, start: int, limit: int) -> bytes:

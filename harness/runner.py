@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from harness.core.association import Create, Prior
 from harness.core.decisions import (
@@ -34,20 +34,25 @@ from harness.core.events import (
     Body,
     Event,
     Outcome,
+    OutputSpooled,
+    OwnerReleased,
     ReviewContradicted,
     ReviewOpened,
     Settled,
 )
+from harness.core.evidence import Evidence, classify
 from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, ReviewId, new_execution_id, new_review_id
 from harness.core.moment import Moment, age
 from harness.core.recovery import decide
 from harness.core.reports import MarkerReport
 from harness.core.state import Record, State, apply
 from harness.perform import Job, Performer, World
-from harness.ports import Life, Owned, Superseded
+from harness.ports import HarnessError, Life, Owned, OwnerLife, RequestError, SpoolError, Superseded
 from harness.tap import Tap
 
-_WATCH_SECONDS = 0.1
+_WATCH_SECONDS: Final = 0.1
+_FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
+_VERDICTS: Final = (AttemptPlanned, Settled, ReviewOpened, ReviewContradicted, OutputSpooled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,15 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """Where the loop left an execution. `left` is None when it is settled or waits for a person. `owner_pid`: another process drives it."""
+    """Where the loop left an execution. `left` is None when it is settled or waits for a person. `owner_pid`: another process drives it.
+
+    `error` is what kept the loop from going on with this one; the others are not touched by it.
+    """
 
     record: Record
     left: Leave | None = None
     owner_pid: int | None = None
+    error: HarnessError | None = None
 
 
 class Runner:
@@ -117,16 +126,18 @@ class _Drive:
         return self._ends[execution]
 
     async def over(self, executions: list[ExecutionId]) -> None:
-        """The loop over all of them, with the caller's deadline around it."""
+        """The loop over all of them, with the caller's deadline around it. What is left open is free for others afterwards."""
+        scope = asyncio.timeout(self._seconds_left())
         try:
-            async with asyncio.timeout(self._seconds_left()):
+            async with scope:
                 await self._loop(executions)
-        except TimeoutError:
+        except BaseException as error:
             await self._let_go()
+            if not (isinstance(error, TimeoutError) and scope.expired()):
+                await self._release(self._jobs.values())
+                raise
             await self._leave_open("the time to wait is over")
-        except BaseException:
-            await self._let_go()
-            raise
+        await self._release(self._jobs.values())
 
     def _seconds_left(self) -> float | None:
         if self._asking.deadline is None:
@@ -164,7 +175,7 @@ class _Drive:
                 if not self._ends_with(job, decision):
                     decided.append((job, decision))
         for group in _grouped(decided):
-            self._start(self._perform(group), tuple(job.execution for job in group.jobs))
+            self._start(self._perform(group), group.jobs)
 
     def _ask(self) -> Ask:
         asking = self._asking
@@ -177,16 +188,22 @@ class _Drive:
             reconnect=asking.reconnect,
         )
 
-    def _start(self, work: Awaitable[None], executions: tuple[ExecutionId, ...]) -> None:
+    def _start(self, work: Awaitable[None], jobs: tuple[Job, ...]) -> None:
+        """Works beside the loop; at the end the executions are decided about again. Bytes that cannot be had end their own execution only."""
+
         async def run() -> None:
             try:
                 await work
             except asyncio.CancelledError:
                 raise
+            except (SpoolError, RequestError) as error:
+                for job in jobs:
+                    self._end(job, Driven(job.record, Leave(error.what, running=False), error=error))
+                self._ready.put_nowait(())
             except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
                 self._ready.put_nowait(error)
             else:
-                self._ready.put_nowait(executions)
+                self._ready.put_nowait(tuple(job.execution for job in jobs))
 
         self._owed += 1
         task = asyncio.create_task(run())
@@ -194,7 +211,7 @@ class _Drive:
         task.add_done_callback(self._tasks.discard)
 
     async def _job(self, execution: ExecutionId) -> Job | None:
-        """The execution as it is now, if this run drives it; else it is watched, or left to its owner."""
+        """The execution as it is now, if this run may go on with it; else it is watched, or left to its owner."""
         record = await self._world.journal.record(execution)
         if record is None:
             raise KeyError(execution)
@@ -202,50 +219,80 @@ class _Drive:
         if job is None:
             tap = Tap(execution, self._world.spool, self._world.listener)
             job = self._jobs[execution] = Job(execution, record, Owned(record.run, record.epoch), tap)
-            if self._asking.waiting:
-                await tap.catch_up()
+            if self._asking.waiting and self._world.listener is not None:
+                self._start(tap.catch_up(), (job,))
+                return None
         job.record = record
+        if self._asking.detach and record.state is State.RUNNING:
+            self._end(job, Driven(record, Leave("it is running", running=True)))
+            return None
         return await self._owned(job)
 
     async def _owned(self, job: Job) -> Job | None:
-        """Takes over from a dead owner; never from a process that exists."""
+        """Takes over what nobody drives; never from a process that exists. What a final marker says may be written down by anybody."""
         record, world = job.record, self._world
-        if record.run == world.run or record.state in (State.SETTLED, State.IN_REVIEW):
-            job.owned = Owned(record.run if record.run == world.run else world.run, record.epoch)
+        over = record.state in (State.SETTLED, State.IN_REVIEW) or classify(record, self._since) in _FINAL
+        if over or (record.run == world.run and not record.released):
+            job.owned = Owned(world.run, record.epoch)
             return job
-        life = world.machine.owner(record.run)
-        if life.life is Life.DEAD:
-            taken = await world.journal.take(job.execution, world.run, world.machine.now(), record.run)
-            if taken is not None:
-                job.owned = taken
-                job.record = replace(record, run=world.run, epoch=taken.epoch)
-                return job
-            return await self._job(job.execution)
-        if self._asking.waiting:
-            self._start(self._watch(job), (job.execution,))
-        else:
-            self._ends[job.execution] = Driven(record, Leave("another process drives it", True), life.pid)
+        life = OwnerLife(Life.DEAD) if record.released else world.machine.owner(record.run)
+        match life.life:
+            case Life.DEAD:
+                return await self._taken(job)
+            case Life.ALIVE if self._asking.waiting:
+                self._start(self._watch(job), (job,))
+            case Life.ALIVE:
+                self._end(job, Driven(record, Leave("another process drives it", running=True), life.pid))
+            case Life.UNKNOWN:
+                why = "it cannot be told whether the process that drives it lives"
+                self._end(job, Driven(record, Leave(why, running=False), life.pid))
         return None
+
+    async def _taken(self, job: Job) -> Job | None:
+        """Ours from now on, unless somebody else was quicker."""
+        record, world = job.record, self._world
+        taken = await world.journal.take(job.execution, world.run, world.machine.now(), record.run)
+        if taken is None:
+            return await self._job(job.execution)
+        job.owned = taken
+        job.record = replace(record, run=world.run, epoch=taken.epoch, released=False)
+        return job
 
     async def _watch(self, job: Job) -> None:
         """Another process drives it: pass on what it keeps, and look again."""
         await self._world.machine.sleep(_WATCH_SECONDS)
         await job.tap.catch_up()
 
+    def _end(self, job: Job, end: Driven) -> None:
+        """This execution is not driven any more."""
+        self._ends[job.execution] = end
+        job.tap.close()
+
+    async def _release(self, jobs: Iterable[Job]) -> None:
+        """Lets others drive what this drive leaves open: our process may live on for long."""
+        events: list[Event] = []
+        for job in jobs:
+            record = await self._world.journal.record(job.execution)
+            unsettled = record is not None and record.state not in (State.SETTLED, State.IN_REVIEW)
+            if record is not None and unsettled and record.run == self._world.run and not record.released:
+                owned = Owned(record.run, record.epoch)
+                events.append(self._world.event(OwnerReleased(), job.execution, owned))
+        if events:
+            await self._world.journal.append(events)
+
     def _ends_with(self, job: Job, decision: Decision) -> bool:
         """Notes the end of the drive for one execution."""
         match decision:
             case Done():
-                self._ends[job.execution] = Driven(job.record)
+                self._end(job, Driven(job.record))
             case Leave():
-                self._ends[job.execution] = Driven(job.record, decision)
+                self._end(job, Driven(job.record, decision))
             case Follow(wait=False) if job.tap.full:
-                self._ends[job.execution] = Driven(job.record)
+                self._end(job, Driven(job.record))
             case _ if self._asking.detach and job.started.is_set():
-                self._ends[job.execution] = Driven(job.record, Leave("it is running", True))
+                self._end(job, Driven(job.record, Leave("it is running", running=True)))
             case _:
                 return False
-        job.tap.close()
         return True
 
     async def _perform(self, group: _Group) -> None:
@@ -272,7 +319,7 @@ class _Drive:
             case Settle() | Review() | Reopen():
                 await self._conclude(jobs[0], ())
             case Lookup():
-                raise NotImplementedError("no channel of this version can look up an outcome")
+                raise RequestError("no channel of this version can look up an outcome")
             case Done() | Leave():
                 raise AssertionError("an end is not performed")
             case _ as never:
@@ -312,7 +359,7 @@ class _Drive:
             event = world.event(body, job.execution, job.owned)
             record = apply(record, event)
             events.append(event)
-        events += self._spooled(job, record)
+        events += await self._spooled(job, record)
         if events:
             await self._append(job, events)
 
@@ -332,7 +379,7 @@ class _Drive:
         machine = self._world.machine
         return new_review_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
 
-    def _spooled(self, job: Job, record: Record) -> list[Event]:
+    async def _spooled(self, job: Job, record: Record) -> list[Event]:
         """The note that all output is here, once it is."""
         marker = record.evidence
         if (
@@ -341,7 +388,7 @@ class _Drive:
             or not isinstance(marker, MarkerReport)
         ):
             return []
-        result = job.tap.result(marker)
+        result = await job.tap.result(marker)
         return [] if result is None else [self._world.event(result, job.execution, job.owned)]
 
     async def _append(self, job: Job, events: list[Event]) -> None:
@@ -349,7 +396,7 @@ class _Drive:
         try:
             await self._world.journal.append(events)
         except Superseded:
-            seen = [event for event in events if not isinstance(event.body, Settled | AttemptPlanned)]
+            seen = [event for event in events if not isinstance(event.body, _VERDICTS)]
             await self._world.journal.append(seen)
 
     async def _follow_up(self, job: Job, decision: FollowUp) -> None:
@@ -392,7 +439,7 @@ class _Drive:
             assert record is not None
             running = record.start_seen and record.state is State.RUNNING and record.misses == 0
             settled = record.state in (State.SETTLED, State.IN_REVIEW)
-            self._ends[execution] = Driven(record, None if settled else Leave(why, running))
+            self._end(job, Driven(record, None if settled else Leave(why, running)))
             job.record = record
 
 

@@ -48,26 +48,29 @@ class Tap:
         self._told = dict.fromkeys(Stream, 0)
 
     def size(self, stream: Stream) -> int:
-        """Bytes kept here."""
-        return self._outputs[stream].size()
+        """Bytes that need not be read from the host again: kept here, or (where there is no room) passed on already."""
+        kept = self._outputs[stream].size()
+        return max(kept, self._told[stream]) if self.full else kept
 
-    async def data(self, stream: Stream, data: bytes) -> None:
-        """Keeps bytes that came from the host, then passes them on. Where there is no room they are passed on and not kept (`full`)."""
-        output = self._outputs[stream]
-        before = output.size()
+    async def data(self, stream: Stream, start: int, data: bytes) -> None:
+        """Keeps bytes that stand at `start` of the stream, then passes on what was not passed on yet.
+
+        Where there is no room they are passed on and not kept (`full`).
+        """
         if not self.full:
-            self._keep(output, data)
+            self._keep(stream, start, data)
         if self._listener is None:
             return
-        if not self.full and self._told[stream] != before:
-            await self.catch_up()
-            return
-        self._told[stream] += len(data)
-        await self._listener.data(self.execution, stream, data)
+        if self._told[stream] < start:
+            await self._catch_up(stream)
+        fresh = data[max(0, self._told[stream] - start) :]
+        if fresh and self._told[stream] >= start:
+            self._told[stream] += len(fresh)
+            await self._listener.data(self.execution, stream, fresh)
 
-    def _keep(self, output: Output, data: bytes) -> None:
+    def _keep(self, stream: Stream, start: int, data: bytes) -> None:
         try:
-            output.append(data)
+            self._outputs[stream].write_at(start, data)
         except SpoolError as error:
             self.full = True
             if self._listener is not None:
@@ -80,39 +83,46 @@ class Tap:
 
     async def catch_up(self) -> None:
         """Passes on what is kept and was not passed on yet."""
+        for stream in Stream:
+            await self._catch_up(stream)
+
+    async def _catch_up(self, stream: Stream) -> None:
         if self._listener is None:
             return
-        for stream, output in self._outputs.items():
-            while piece := output.read(self._told[stream], _PIECE):
-                self._told[stream] += len(piece)
-                await self._listener.data(self.execution, stream, piece)
+        while piece := self._outputs[stream].read(self._told[stream], _PIECE):
+            self._told[stream] += len(piece)
+            await self._listener.data(self.execution, stream, piece)
 
-    def result(self, marker: MarkerReport) -> OutputSpooled | None:
-        """What is kept, once it is all that the finish record names; None while bytes are missing."""
+    async def result(self, marker: MarkerReport) -> OutputSpooled | None:
+        """What is kept, on disk, once it is all that the finish record names; None while bytes are missing."""
         end = marker.finish if marker.finish is not None else marker.ended
         if end is None or self.full:
             return None
         sizes = {Stream.OUT: end.out_size, Stream.ERR: end.err_size}
-        if any(self.size(stream) < sizes[stream] for stream in Stream):
+        if any(self._outputs[stream].size() < sizes[stream] for stream in Stream):
             return None
         whole = marker.finish
         complete = {
             Stream.OUT: whole.out_complete if whole else None,
             Stream.ERR: whole.err_complete if whole else None,
         }
-        results = {s: StreamResult(self.size(s), self._outputs[s].sha256(), complete[s]) for s in Stream}
-        for output in self._outputs.values():
-            if output.size() > 0:
-                output.sync()
-        return OutputSpooled(results[Stream.OUT], results[Stream.ERR], self._matches(marker, results, sizes))
+        results = {stream: await self._result(stream, complete[stream]) for stream in Stream}
+        return OutputSpooled(results[Stream.OUT], results[Stream.ERR], _matches(marker, results, sizes))
 
-    def _matches(
-        self, marker: MarkerReport, results: dict[Stream, StreamResult], sizes: dict[Stream, int]
-    ) -> bool | None:
-        """Whether the host's digests and sizes agree with ours; None where the host has no digests."""
-        if any(results[stream].size != sizes[stream] for stream in Stream):
-            return False
-        if marker.digest is None or marker.digest.out_sha256 is None or marker.digest.err_sha256 is None:
-            return None
-        ours = (results[Stream.OUT].sha256, results[Stream.ERR].sha256)
-        return ours == (marker.digest.out_sha256, marker.digest.err_sha256)
+    async def _result(self, stream: Stream, complete: bool | None) -> StreamResult:
+        output = self._outputs[stream]
+        if output.size() > 0:
+            await output.sync()
+        return StreamResult(output.size(), await output.sha256(), complete)
+
+
+def _matches(
+    marker: MarkerReport, results: dict[Stream, StreamResult], sizes: dict[Stream, int]
+) -> bool | None:
+    """Whether the host's digests and sizes agree with ours; None where the host has no digests."""
+    if any(results[stream].size != sizes[stream] for stream in Stream):
+        return False
+    if marker.digest is None or marker.digest.out_sha256 is None or marker.digest.err_sha256 is None:
+        return None
+    ours = (results[Stream.OUT].sha256, results[Stream.ERR].sha256)
+    return ours == (marker.digest.out_sha256, marker.digest.err_sha256)

@@ -16,7 +16,7 @@ from harness.adapters.file_spool import FileSpool
 from harness.adapters.hmac_keys import open_keys
 from harness.core.action import SshAction, SshCommand, SshTarget
 from harness.core.contract import ReplayClass
-from harness.core.events import Actor, Event, RunOpened
+from harness.core.events import Actor
 from harness.core.ids import ExecutionId, RunId, new_run_id
 from harness.core.moment import Moment
 from harness.marked import Marked
@@ -136,8 +136,7 @@ class Process:
         wish = Wish(
             "run", ACTOR.principal, f"{self.world.run}.{machine.entropy(8).hex()}", replay_class, key, again
         )
-        opening = [Event(machine.now(), self.world.run, RunOpened(ACTOR))]
-        return await admit(self.world, SshAction(TARGET, command), wish, opening)
+        return await admit(self.world, SshAction(TARGET, command), wish)
 
     async def drive(self, execution: ExecutionId, asking: Asking | None = None) -> Driven:
         runner = Runner(self.world)
