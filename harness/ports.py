@@ -227,7 +227,10 @@ class Spool(Protocol):
         ...
 
     def put_stream(self, chunks: Callable[[], bytes]) -> Content:
-        """Keeps what `chunks()` returns until it returns b"" (called from the thread of the caller). Raises SpoolError."""
+        """Keeps what `chunks()` returns until it returns b"". Raises SpoolError; what `chunks` raises goes to the caller, and nothing is kept.
+
+        `chunks` (a pipe) and the disk may block: called on a loop, this belongs in a thread.
+        """
         ...
 
     def get(self, ref: str) -> bytes:

@@ -1,7 +1,7 @@
 """The spool: protected bytes in 0600 files. Contents are named by their keyed digest; outputs by execution and stream.
 
 HOME/spool/KEYID/AB/HEX         one content; AB are the first two digits of HEX
-HOME/outputs/EXECUTION.out      one output, append only
+HOME/outputs/EXECUTION.out      one output; several who follow the same execution write the same bytes to the same places
 """
 
 from __future__ import annotations
@@ -11,105 +11,18 @@ import hmac
 import os
 import re
 from collections.abc import AsyncIterator, Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from harness.adapters.durable_files import FILE_MODE, make_directory, new_file, sync_directory, write_whole
+from harness.adapters.durable_files import make_directory, new_file, sync_directory, write_whole
+from harness.adapters.file_output import CHUNK, FileOutput, no_room
 from harness.adapters.hmac_keys import KeyRing, reference
 from harness.core.action import Content
 from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
 from harness.ports import SpoolError, Stream
 
-CHUNK: Final = 256 * 1024
 CONTENT_DOMAIN: Final = "harness/content/v1"
 _REFERENCE: Final = re.compile("hmac-sha256:([0-9a-f]{16}):([0-9a-f]{64})")
-
-
-class FileOutput:
-    """The Output port on one file. Another object on the same file, in this process or another, may read while this one appends."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._hash = sha256()
-        self._hashed = 0
-        self._writer: int | None = None
-        self._reader: int | None = None
-        self._named = False
-
-    def size(self) -> int:
-        """Bytes kept so far; 0 while there is no file."""
-        descriptor = self._open_reader()
-        return 0 if descriptor is None else os.fstat(descriptor).st_size
-
-    def append(self, data: bytes) -> None:
-        """Adds bytes at the end. After a SpoolError the file is as long as before."""
-        try:
-            descriptor = self._open_writer()
-            before = os.lseek(descriptor, 0, os.SEEK_END)
-        except OSError as error:
-            raise _no_room(self._path, error) from error
-        try:
-            write_whole(descriptor, data)
-        except OSError as error:
-            os.ftruncate(descriptor, before)
-            raise _no_room(self._path, error) from error
-        if before == self._hashed:
-            self._hash.update(data)
-            self._hashed += len(data)
-
-    def sync(self) -> None:
-        """Returns when all appended bytes, and the file's name, are on disk."""
-        try:
-            descriptor = self._open_writer()
-            os.fsync(descriptor)
-            if not self._named:
-                sync_directory(self._path.parent)
-                self._named = True
-        except OSError as error:
-            raise _no_room(self._path, error) from error
-
-    def sha256(self) -> str:
-        """SHA-256 of all bytes kept. Bytes that this object did not append itself are read, once."""
-        while data := self.read(self._hashed, CHUNK):
-            self._hash.update(data)
-            self._hashed += len(data)
-        return self._hash.hexdigest()
-
-    def read(self, start: int, limit: int) -> bytes:
-        """At most `limit` bytes from `start`."""
-        descriptor = self._open_reader()
-        try:
-            return b"" if descriptor is None else os.pread(descriptor, limit, start)
-        except OSError as error:
-            raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
-
-    def close(self) -> None:
-        """Lets go of the file; may be called twice. A later call opens it again."""
-        for descriptor in (self._writer, self._reader):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._writer = self._reader = None
-
-    def __del__(self) -> None:
-        self.close()
-
-    def _open_writer(self) -> int:
-        if self._writer is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            make_directory(self._path.parent)
-            self._writer = os.open(self._path, flags, FILE_MODE)
-        return self._writer
-
-    def _open_reader(self) -> int | None:
-        if self._reader is None:
-            try:
-                self._reader = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
-        return self._reader
 
 
 class FileSpool:
@@ -149,7 +62,10 @@ class FileSpool:
         return True
 
     def put_stream(self, chunks: Callable[[], bytes]) -> Content:
-        """Keeps what `chunks()` returns until b"". What `chunks` raises goes to the caller, and nothing is kept."""
+        """Keeps what `chunks()` returns until b"". What `chunks` raises goes to the caller, and nothing is kept.
+
+        `chunks` may block (a pipe does) and so does the disk: where others must not wait, call this in a thread.
+        """
         folder = self._contents / self._keys.key_id
         beside = folder / f".{os.getpid()}.{os.urandom(8).hex()}"
         try:
@@ -157,7 +73,7 @@ class FileSpool:
             ref, size = self._write(beside, chunks)
             _name_it(beside, self._path(ref))
         except OSError as error:
-            raise _no_room(self._contents, error) from error
+            raise no_room(self._contents, error) from error
         finally:
             beside.unlink(missing_ok=True)
         return Content(ref, size)
@@ -255,10 +171,4 @@ def _gone(ref: str, error: OSError) -> SpoolError:
     return SpoolError(
         f"the bytes of {ref} cannot be had: {error.strerror}",
         "they are not sent; ask the host what it knows: harness recover",
-    )
-
-
-def _no_room(path: Path, error: OSError) -> SpoolError:
-    return SpoolError(
-        f"{path} cannot be written: {error.strerror}", "make room; what was kept before is whole"
     )

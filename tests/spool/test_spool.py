@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import hashlib
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from harness.adapters import file_output
+from harness.adapters.file_output import FileOutput
 from harness.adapters.file_spool import FileSpool
 from harness.adapters.hmac_keys import open_keys, rotate
 from harness.ports import Spool, SpoolError, Stream
-from harness.testing.conformance.spool_suite import EXECUTION, Damage, SpoolSuite
+from harness.testing.conformance.spool_suite import EXECUTION, Damage, SpoolSuite, digest_of
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ class TestFileSpool(SpoolSuite):
 def test_everything_is_for_its_owner_only(home: Path, spool: Spool) -> None:
     spool.put(b"secret")
     output = spool.output(EXECUTION, Stream.OUT)
-    output.append(b"secret")
+    output.write_at(0, b"secret")
     for path in [home, *home.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
@@ -98,26 +101,107 @@ def test_a_full_disk_keeps_nothing_half_and_says_so(
     assert [path for path in (home / "spool").rglob("*") if path.is_file()] == []
 
 
-def test_an_output_that_finds_no_room_is_as_long_as_before(
+async def test_an_output_that_finds_no_room_loses_nothing_and_goes_on_later(
     spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = spool.output(EXECUTION, Stream.OUT)
-    output.append(b"kept")
-    write = os.write
+    output.write_at(0, b"kept")
+    pwrite = os.pwrite
 
-    def half(descriptor: int, data: memoryview) -> int:
+    def half(descriptor: int, data: memoryview, start: int) -> int:
         if len(data) > 4:
-            return write(descriptor, data[:4])
+            return pwrite(descriptor, data[:4], start)
         return full()
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", half)
+        patch.setattr(os, "pwrite", half)
         with pytest.raises(SpoolError, match="No space"):
-            output.append(b"12345678")
-    assert output.read(0, 99) == b"kept"
-    assert output.sha256() == hashlib.sha256(b"kept").hexdigest()
-    output.append(b" and more")
-    assert output.sha256() == hashlib.sha256(b"kept and more").hexdigest()
+            output.write_at(4, b"12345678")
+    # What did fit stands in its place.
+    assert output.read(0, 99) == b"kept1234"
+    assert await output.sha256() == digest_of(b"kept1234")
+    output.write_at(8, b"5678")
+    assert await output.sha256() == digest_of(b"kept12345678")
+
+
+async def test_who_finds_no_room_takes_nothing_from_who_came_further(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, behind = (spool.output(EXECUTION, Stream.OUT) for _ in range(2))
+    ahead.write_at(0, b"0123456789")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(SpoolError, match="No space"):
+            behind.write_at(3, b"3456")
+    assert ahead.read(0, 99) == b"0123456789"
+    assert await behind.sha256() == digest_of(b"0123456789")
+
+
+async def test_the_loop_waits_for_no_disk(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = spool.output(EXECUTION, Stream.OUT)
+    output.write_at(0, b"abc")
+    threads: list[threading.Thread] = []
+    fsync, pread = os.fsync, os.pread
+
+    def syncing(descriptor: int) -> None:
+        threads.append(threading.current_thread())
+        fsync(descriptor)
+
+    def reading(descriptor: int, size: int, start: int) -> bytes:
+        threads.append(threading.current_thread())
+        return pread(descriptor, size, start)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(os, "pread", reading)
+    await output.sync()
+    await output.sha256()
+    assert len(threads) >= 3
+    assert threading.main_thread() not in threads
+
+
+async def test_a_long_output_is_hashed_while_it_comes_in(spool: Spool) -> None:
+    output, piece = spool.output(EXECUTION, Stream.OUT), bytes(file_output.CHUNK)
+    for number in range(40):
+        assert output.size() == number * len(piece)
+        output.write_at(number * len(piece), piece)
+    # The thread does what it was asked for in turn.
+    await asyncio.wrap_future(file_output._behind.submit(lambda: None))
+    assert isinstance(output, FileOutput)
+    assert output._digest.done >= file_output.BACKLOG
+    assert await output.sha256() == digest_of(piece * 40)
+
+
+async def test_an_output_may_be_closed_while_a_thread_reads_it(
+    spool: Spool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = spool.output(EXECUTION, Stream.OUT)
+    output.write_at(0, b"abc")
+    reading, closed = threading.Event(), threading.Event()
+    pread = os.pread
+
+    def slowly(descriptor: int, size: int, start: int) -> bytes:
+        reading.set()
+        assert closed.wait(60)
+        return pread(descriptor, size, start)
+
+    monkeypatch.setattr(os, "pread", slowly)
+    hashing = asyncio.create_task(output.sha256())
+    await asyncio.to_thread(reading.wait, 60)
+    output.close()
+    # A descriptor that was let go would be this one now.
+    other = os.open(home / "other", os.O_RDWR | os.O_CREAT, 0o600)
+    os.write(other, b"something else")
+    closed.set()
+    assert await hashing == digest_of(b"abc")
+    os.close(other)
+
+
+async def test_a_file_that_got_shorter_is_hashed_anew(home: Path, spool: Spool) -> None:
+    output = spool.output(EXECUTION, Stream.OUT)
+    output.write_at(0, b"abcdef")
+    await output.sha256()
+    os.truncate(home / "outputs" / f"{EXECUTION}.out", 3)
+    assert await output.sha256() == digest_of(b"abc")
 
 
 def test_what_was_kept_under_an_older_key_is_still_had(home: Path, spool: FileSpool) -> None:
@@ -141,7 +225,7 @@ def test_a_link_in_the_place_of_an_output_is_not_followed(home: Path, spool: Spo
     (home / "outputs").mkdir(mode=0o700)
     (home / "outputs" / f"{EXECUTION}.out").symlink_to(target)
     with pytest.raises(SpoolError):
-        spool.output(EXECUTION, Stream.OUT).append(b"x")
+        spool.output(EXECUTION, Stream.OUT).write_at(0, b"x")
     assert not target.exists()
 
 

@@ -22,6 +22,11 @@ LARGE: Final = bytes(range(256)) * 4096 + b"end"
 Damage = Callable[[str], None]
 
 
+def digest_of(data: bytes) -> str:
+    """SHA-256, 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
 class SpoolSuite:
     """What every spool does."""
 
@@ -91,41 +96,85 @@ class SpoolSuite:
             len({digest, spool.digest("b", b"data"), spool.digest("a", b"dat"), spool.put(b"data").ref}) == 4
         )
 
-    def test_an_output_begins_empty(self, spool: Spool) -> None:
+    async def test_an_output_begins_empty(self, spool: Spool) -> None:
         output = spool.output(EXECUTION, Stream.OUT)
         assert output.size() == 0
         assert output.read(0, 10) == b""
-        assert output.sha256() == hashlib.sha256(b"").hexdigest()
+        assert await output.sha256() == digest_of(b"")
 
-    def test_an_output_grows_and_knows_its_hash_at_every_moment(self, spool: Spool) -> None:
+    async def test_an_output_grows_and_knows_its_hash_at_every_moment(self, spool: Spool) -> None:
         output = spool.output(EXECUTION, Stream.OUT)
         kept = b""
         for piece in (b"one", b"", b"\0two", LARGE):
-            output.append(piece)
+            output.write_at(len(kept), piece)
             kept += piece
             assert output.size() == len(kept)
-            assert output.sha256() == hashlib.sha256(kept).hexdigest()
-        output.sync()
+            assert await output.sha256() == digest_of(kept)
+        await output.sync()
         assert output.read(1, 4) == kept[1:5]
         assert output.read(len(kept), 4) == b""
         assert output.read(len(kept) + 1, 4) == b""
 
-    def test_an_output_goes_on_where_it_was_left(self, spool: Spool) -> None:
+    async def test_an_output_goes_on_where_it_was_left(self, spool: Spool) -> None:
         first = spool.output(EXECUTION, Stream.OUT)
-        first.append(b"before")
-        first.sync()
+        first.write_at(0, b"before")
+        await first.sync()
+        assert await first.sha256() == digest_of(b"before")
         second = spool.output(EXECUTION, Stream.OUT)
         assert second.size() == 6
-        second.append(b" after")
-        assert second.sha256() == hashlib.sha256(b"before after").hexdigest()
-        assert first.sha256() == second.sha256()
+        second.write_at(6, b" after")
+        assert await second.sha256() == digest_of(b"before after")
+        assert await first.sha256() == await second.sha256()
         assert first.read(0, 100) == b"before after"
+
+    @pytest.mark.parametrize("steps", [(7, 5), (1, 3), (64, 64), (1000, 1)])
+    async def test_two_who_keep_the_same_stream_make_one_whole_output(
+        self, spool: Spool, steps: tuple[int, int]
+    ) -> None:
+        data = bytes(range(256)) * 4
+        both = [spool.output(EXECUTION, Stream.OUT) for _ in steps]
+        done = [0, 0]
+        # The second comes late, begins again at the start and overtakes or stays behind: each is sure of its own bytes only.
+        while min(done) < len(data):
+            for who, step in enumerate(steps):
+                both[who].write_at(done[who], data[done[who] : done[who] + step])
+                done[who] = min(len(data), done[who] + step)
+                assert both[1 - who].read(0, len(data)) == data[: max(done)]
+        for output in both:
+            assert output.size() == len(data)
+            assert await output.sha256() == digest_of(data)
+
+    async def test_bytes_that_are_there_already_make_an_output_no_shorter(self, spool: Spool) -> None:
+        output = spool.output(EXECUTION, Stream.OUT)
+        output.write_at(0, b"0123456789")
+        output.write_at(2, b"234")
+        output.write_at(8, b"89ab")
+        assert output.read(0, 99) == b"0123456789ab"
+        assert await output.sha256() == digest_of(b"0123456789ab")
+
+    @pytest.mark.parametrize("start", [-1, 4, 1 << 40])
+    async def test_an_output_has_no_holes(self, spool: Spool, start: int) -> None:
+        output = spool.output(EXECUTION, Stream.OUT)
+        output.write_at(0, b"abc")
+        with pytest.raises(SpoolError):
+            output.write_at(start, b"x")
+        assert output.read(0, 99) == b"abc"
+        assert await output.sha256() == digest_of(b"abc")
+
+    async def test_an_output_that_was_closed_is_opened_again(self, spool: Spool) -> None:
+        output = spool.output(EXECUTION, Stream.OUT)
+        output.write_at(0, b"abc")
+        output.close()
+        output.close()
+        output.write_at(3, b"def")
+        assert output.read(0, 99) == b"abcdef"
+        assert await output.sha256() == digest_of(b"abcdef")
 
     def test_outputs_are_kept_apart_by_execution_and_stream(self, spool: Spool) -> None:
         for number, (execution, stream) in enumerate(
             [(EXECUTION, Stream.OUT), (EXECUTION, Stream.ERR), (OTHER, Stream.OUT)]
         ):
-            spool.output(execution, stream).append(b"%d" % number)
+            spool.output(execution, stream).write_at(0, b"%d" % number)
         assert spool.output(EXECUTION, Stream.OUT).read(0, 9) == b"0"
         assert spool.output(EXECUTION, Stream.ERR).read(0, 9) == b"1"
         assert spool.output(OTHER, Stream.OUT).read(0, 9) == b"2"
