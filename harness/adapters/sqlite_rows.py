@@ -335,7 +335,7 @@ def _flags(record: Record) -> tuple[int, str | None, int]:
     """unresolved, outcome, undelivered."""
     settled = record.state is State.SETTLED
     outcome = record.settled.outcome.value if settled and record.settled is not None else None
-    return int(not settled), outcome, int(settled and record.delivered is None)
+    return int(record.unresolved), outcome, int(settled and record.delivered is None)
 
 
 def _conditions(query: Query) -> tuple[list[str], list[str | int]]:

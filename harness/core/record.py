@@ -132,6 +132,11 @@ class Record:
         return found if self.owns(found) else None
 
     @property
+    def unresolved(self) -> bool:
+        """Whether recovery still has something to do: not settled, or settled by an answer whose gate is still open."""
+        return self.state is not State.SETTLED or self.owes_fence
+
+    @property
     def owes_fence(self) -> bool:
         """A person answered `not_started` while the host could not be asked: the gate is still open."""
         answer = self.answer

@@ -226,7 +226,7 @@ def _matches(record: Record, opener: RunId, query: Query) -> bool:
     settled = record.state is State.SETTLED
     undelivered = settled and record.delivered is None
     wanted = (
-        (query.unresolved, not settled),
+        (query.unresolved, record.unresolved),
         (query.undelivered, undelivered),
         (query.run, opener),
         (query.place, record.accepted.place),

@@ -9,11 +9,12 @@ import pytest
 from harness.core.action import SshCommand
 from harness.core.association import Create, KeyConflict, Twin
 from harness.core.contract import ReplayClass
-from harness.core.events import AttemptPlanned, Outcome, Settled
+from harness.core.events import AttemptPlanned, Outcome, ReviewResolved, Settled
 from harness.core.reports import Step, Unreachable
 from harness.core.request import Verb
 from harness.core.state import State
-from harness.ports import Query
+from harness.ports import Owned, Query
+from harness.reviewing import question_of
 from harness.runner import Asking, Driven, Runner
 from harness.testing.simulated_link import Cut, SimulatedCrash
 from harness.testing.simulator import Script
@@ -289,3 +290,27 @@ async def test_nothing_is_planned_for_a_host_that_cannot_be_reached(lab: MakeLab
     assert _outcome(driven) is Outcome.NOT_STARTED
     events = await here.journal.events(driven.record.execution)
     assert not any(isinstance(event.body, AttemptPlanned) for event in events)
+
+
+async def test_an_answer_whose_gate_is_open_is_fenced_by_a_later_recovery(lab: MakeLab) -> None:
+    here = lab()
+    process = here.process()
+    admission = await process.accept(COMMAND)
+    assert admission.execution is not None
+    here.host.cut(Cut.AFTER_EXEC)
+    here.host.cut(Cut.BEFORE_EXEC, Verb.PROBE)
+    await process.drive(admission.execution, Asking(reconnect=0.0))
+    record = await here.journal.record(admission.execution)
+    assert record is not None
+    owned = Owned(process.world.run, record.epoch)
+    for body in (
+        question_of(record, here.machine),
+        ReviewResolved(Outcome.NOT_STARTED, "uid:1000", "looked", fenced=False),
+    ):
+        await here.journal.append([process.world.event(body, admission.execution, owned)])
+    assert await here.journal.find(Query(unresolved=True)) == (admission.execution,)
+    driven = await here.process().drive(admission.execution, LOOK)
+    assert driven.record.settled is not None
+    assert driven.record.settled.outcome is Outcome.NOT_STARTED
+    assert not driven.record.owes_fence
+    assert await here.journal.find(Query(unresolved=True)) == ()
