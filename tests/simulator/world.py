@@ -100,9 +100,13 @@ class Lab:
 
     def process(self, before: int | None = None, after: int | None = None) -> Process:
         """A new process of the harness, which dies before or after that call of its journal; all earlier ones are dead."""
-        self.host.crashed = False
         for earlier in self.processes:
             self.machine.dead.add(earlier.world.run)
+        return self.alongside(before, after)
+
+    def alongside(self, before: int | None = None, after: int | None = None) -> Process:
+        """One more process beside those that live."""
+        self.host.crashed = False
         spool = FileSpool(self.path, open_keys(self.path / "keys"))
         run = new_run_id(1, self.machine.entropy(10))
         journal = CrashingJournal(self, before, after)

@@ -1,0 +1,118 @@
+"""Two living processes on one journal: who drives, who watches, and what one leaves to the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from harness.core.action import SshCommand
+from harness.core.events import Outcome, OwnerReleased
+from harness.core.ids import ExecutionId
+from harness.core.state import State
+from harness.perform import Job
+from harness.ports import Owned, Stream
+from harness.runner import Asking, Runner
+from harness.tap import Tap
+from harness.testing.simulated_link import Cut
+from harness.testing.simulator import Script
+from tests.simulator.world import Lab, Process
+
+COMMAND = SshCommand((b"/opt/app/migrate",))
+MakeLab = Callable[[], Lab]
+LOOK = Asking(waiting=False, fetch=False)
+
+
+async def _detached(lab: Lab) -> tuple[Process, ExecutionId]:
+    lab.host.scripts[COMMAND.argv] = Script(out=b"one\n", late=b"two\n", hold=True)
+    process = lab.process()
+    admission = await process.accept(COMMAND)
+    assert admission.execution is not None
+    driven = await process.drive(admission.execution, Asking(detach=True, fetch=False))
+    assert driven.left is not None
+    assert driven.left.running
+    return process, admission.execution
+
+
+async def test_what_a_living_process_left_open_is_driven_to_its_end_by_another(lab: MakeLab) -> None:
+    here = lab()
+    _, execution = await _detached(here)
+    assert any(isinstance(event.body, OwnerReleased) for event in await here.journal.events(execution))
+    here.host.release(execution)
+    driven = await here.alongside().drive(execution)
+    assert driven.record.settled is not None
+    assert driven.record.settled.outcome is Outcome.SUCCEEDED
+    assert here.host.count(execution) == 1
+
+
+async def test_a_living_owner_is_watched_and_its_outcome_shared(lab: MakeLab) -> None:
+    here = lab()
+    here.host.scripts[COMMAND.argv] = Script(out=b"one\n", late=b"two\n", hold=True)
+    owner = here.process()
+    admission = await owner.accept(COMMAND)
+    assert admission.execution is not None
+    execution = admission.execution
+    driving = asyncio.create_task(owner.drive(execution))
+    while execution not in here.host.starts:  # noqa: ASYNC110 - the simulated host has no event for it
+        await asyncio.sleep(0)
+    watching = asyncio.create_task(here.alongside().drive(execution))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    here.host.release(execution)
+    ends = await asyncio.gather(driving, watching)
+    assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
+    assert here.host.count(execution) == 1
+    assert [verb for verb, _ in here.host.requests].count("run") == 1
+
+
+async def test_two_that_fetch_the_same_output_at_once_leave_one_whole_copy(lab: MakeLab) -> None:
+    here = lab()
+    _, execution = await _detached(here)
+    here.host.release(execution)
+    await here.alongside().drive(execution, LOOK)
+    here.host.piece = 1
+    ends = await asyncio.gather(*(here.alongside().drive(execution) for _ in range(4)))
+    spool = here.processes[-1].world.spool
+    assert spool.output(execution, Stream.OUT).read(0, 100) == b"one\ntwo\n"
+    for end in ends:
+        assert end.record.spooled is not None
+        assert end.record.spooled.matches is not False
+        assert not end.record.faults
+
+
+async def test_a_final_marker_may_be_written_down_by_anybody_while_the_owner_lives(lab: MakeLab) -> None:
+    here = lab()
+    here.host.scripts[COMMAND.argv] = Script(hold=True)
+    owner = here.process()
+    admission = await owner.accept(COMMAND)
+    assert admission.execution is not None
+    execution = admission.execution
+    here.host.cut(Cut.AFTER_STARTED)
+    asleep = asyncio.Event()
+    real = here.machine.sleep
+
+    async def sleep(seconds: float) -> None:
+        if execution in here.host.starts and not asleep.is_set():
+            asleep.set()
+            await asyncio.Event().wait()
+        await real(seconds)
+
+    here.machine.sleep = sleep  # type: ignore[method-assign]
+    here.host.cut(Cut.BEFORE_EXEC, None)
+    driving = asyncio.create_task(owner.drive(execution))
+    await asleep.wait()
+    here.host.release(execution)
+    other = here.alongside()
+    record = await here.journal.record(execution)
+    assert record is not None
+
+    performer = Runner(other.world).performer
+    job = Job(
+        execution, record, Owned(other.world.run, record.epoch), Tap(execution, other.world.spool, None)
+    )
+    (bodies,) = await performer.probe([job])
+    await here.journal.append([other.world.event(body, execution, job.owned) for body in bodies])
+    driven = await other.drive(execution, LOOK)
+    assert driven.record.settled is not None
+    assert driven.record.settled.outcome is Outcome.SUCCEEDED
+    driving.cancel()
+    await asyncio.gather(driving, return_exceptions=True)
