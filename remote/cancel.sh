@@ -50,6 +50,10 @@ h_cancel_started() {
 # h_take_go TOKEN: competes with the supervisor for the last word before the command. Only in the boot of the start: `go` is not synced, so after
 # another boot its absence proves nothing. 0: it is ours, and on disk; the command has not run and cannot.
 h_take_go() {
+    # somebody else took it and could not write down the end
+    if h_record "$h_dir/go" go; then
+        case $h_rec in "1 go by=cancel "* | "1 go by=front "*) return 0 ;; esac
+    fi
     h_where
     h_field "$h_r_start" boot
     [ "$h_val" = "$h_boot" ] && [ "$h_boot" != - ] && [ ! -e "$h_dir/go" ] || return 1

@@ -2,7 +2,8 @@
 #@ all
 # caps.sh: finds out, once a boot, what this host can do. A host that cannot keep the promises is refused by name.
 
-h_needed='cat chmod cut date dd grep head ln mkdir mkfifo mv rm sed setsid sh sleep sync tr wc'
+# cksum is not among them: Debian's static busybox comes without it, and install.sh takes sha256sum there.
+h_needed='cat chmod date dd grep head ln mkdir mkfifo mv od rm sed setsid sh sleep sort sync tail tr wc'
 
 # h_caps_make: tries everything out in the store and writes `caps`. 1 with h_why where the store cannot be used.
 h_caps_make() {
@@ -64,6 +65,16 @@ h_caps_sync() {
 # h_caps_fs: the store's file system. `shared=no`: no other machine can have it; `layer`: no other container either; else unknown.
 h_caps_fs() {
     h_fs=$(stat -f -c %T "$h_store" 2>/dev/null)
+    # busybox knows only few of them by name
+    [ "$h_fs" != UNKNOWN ] || case $(stat -f -c %t "$h_store" 2>/dev/null) in
+        794c7630) h_fs=overlayfs ;;
+        61756673) h_fs=aufs ;;
+        9123683e) h_fs=btrfs ;;
+        2fc12fc1) h_fs=zfs ;;
+        f2f52010) h_fs=f2fs ;;
+        ca451a4e) h_fs=bcachefs ;;
+        24051905) h_fs=ubifs ;;
+    esac
     case $h_fs in '' | *[!A-Za-z0-9/._-]*) h_fs=- ;; esac
     h_volatile=no h_shared=unknown
     case $h_fs in

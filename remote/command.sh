@@ -31,7 +31,7 @@ h_tick() {
         trap : PIPE
         h_n=0 h_pause=0.05
         [ "$h_sleepm" = part ] || h_pause=1
-        while sleep "$h_pause" && [ "/proc/$h_super/fd/7" -ef "$h_dir/a.$h_token" ]; do
+        while sleep "$h_pause" 6>&- && [ "/proc/$h_super/fd/7" -ef "$h_dir/a.$h_token" ]; do
             h_n=$((h_n + 1))
             [ "$h_n" -gt 30 ] || h_put "late -$h_nl" >&6
             h_put "t$h_nl" || [ "$h_n" -le 30 ] || break

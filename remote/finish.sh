@@ -22,10 +22,10 @@ h_finish() {
     h_verify=-
     [ -z "$h_s_verify" ] || h_verify_run
     h_status "$h_raw"
-    h_state1=$h_val
+    h_final=$h_val
     h_reason_now
     h_now
-    h_rec="1 finish id=$h_id store=$h_sid token=$h_token status=$h_state1 raw=$h_raw reason=$h_reason signal=$h_signal verify=$h_verify"
+    h_rec="1 finish id=$h_id store=$h_sid token=$h_token status=$h_final raw=$h_raw reason=$h_reason signal=$h_signal verify=$h_verify"
     h_rec="$h_rec out=$h_size_out err=$h_size_err out_complete=$h_whole_out err_complete=$h_whole_err oom=$h_oom survivors=$h_left"
     h_rec="$h_rec timeout_requested=$h_by_timeout cancel_requested=$h_by_cancel t0=$h_t0 t1=$h_t1 up0=$h_up0 up1=$h_up1 end"
     h_publish "$h_rec"
@@ -38,7 +38,7 @@ h_reason_now() {
     [ -e "$h_dir/y.$h_token" ] || return 0
     while read -r h_x h_y; do
         case $h_x in timeout) h_by_timeout=yes ;; cancel) h_by_cancel=yes ;; *) continue ;; esac
-        case $h_state1:$h_y in 143: | 137:KILL) [ -n "$h_z" ] || h_z=$h_x ;; esac
+        case $h_final:$h_y in 143: | 137:KILL) [ -n "$h_z" ] || h_z=$h_x ;; esac
     done <"$h_dir/y.$h_token"
     [ -z "$h_z" ] || h_reason=$h_z
 }

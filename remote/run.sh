@@ -3,25 +3,27 @@
 # run.sh: the channel's side of `run`. It reads nothing from the channel: the supervisor does, in a session of its own, and tells us over
 # a pipe what to say. We hold nothing that the command needs: when the channel goes, only we go.
 #
-# Lines on the pipe: `hi` (its text is whole), `in TOKEN DIR` (the request was read), `sync TICKS` (the gate is ours, not yet on disk), `won` (it is
+# Lines on the pipe: `hi` (its text is whole), `in TOKEN PID DIR` (the request was read), `sync TICKS` (the gate is ours, not yet on disk), `won` (it is
 # on disk, the command starts), `say TRAILER` (nothing runs), `end RECORD` (finish is on disk), `t` (time to look for output).
 
 h_run() {
+    # what this shell says about a supervisor that was killed must not come behind the trailer
+    exec 9>&2 2>/dev/null
     {
         h_locale
-        exec setsid sh "$h_bin/$h_sha.super" "$h_store" "$h_sha" supervise "$h_nonce" 2>/dev/null
+        exec setsid sh "$h_bin/$h_sha.super" "$h_store" "$h_sha" supervise "$h_nonce" 9>&-
     } | h_front
 }
 
 # h_front: says what the supervisor told.
 h_front() {
-    exec 5<&0 9>&2 2>/dev/null 3</dev/null 4</dev/null
+    exec 5<&0 3</dev/null 4</dev/null
     h_front_dir='' h_hello=no h_begun=no h_ticks=0 h_limit=0 h_rest=0 h_idle=0
     while IFS= read -r h_l <&5; do
         case $h_l in
             t) h_front_tick || return ;;
             hi) h_hello=yes ;;
-            "in "*) h_l=${h_l#in }; h_token=${h_l%% *}; h_front_dir=${h_l#* } ;;
+            "in "*) h_front_in "${h_l#in }" ;;
             "sync "*) h_limit=${h_l#sync } ;;
             won) h_begin started; exec 3<"$h_front_dir/out" 4<"$h_front_dir/err" ;;
             "say "*) h_trail "${h_l#say }"; return ;;
@@ -29,6 +31,12 @@ h_front() {
         esac
     done
     h_front_alone
+}
+
+# h_front_in "TOKEN PID DIR"
+h_front_in() {
+    h_token=${1%% *} h_x=${1#* }
+    h_super=${h_x%% *} h_front_dir=${h_x#* }
 }
 
 # h_begin WORD: the begin frame, on both streams.
@@ -69,13 +77,15 @@ h_front_end() {
     h_trail "${1% end}"
 }
 
-# h_front_hang: thirty seconds and the marker is not on disk. Whoever takes `go` decides: with it in our hand nothing can run any more.
+# h_front_hang: thirty seconds and the marker is not on disk. Whoever takes `go` decides: with it in our hand nothing can run any more. The
+# supervisor is ended, for the channel would wait for it.
 h_front_hang() {
     h_write "$h_front_dir/u.$h_token" "1 go by=front token=$h_token end"
     ln "$h_front_dir/u.$h_token" "$h_front_dir/go" 2>/dev/null
     h_record "$h_front_dir/go" go
     if [ "$h_rec" = "1 go by=front token=$h_token end" ]; then
         h_trail "not-started reason=sync"
+        [ ! "/proc/$h_super/fd/7" -ef "$h_front_dir/a.$h_token" ] || kill -KILL "$h_super"
     else
         h_front_alone
     fi

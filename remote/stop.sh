@@ -14,21 +14,21 @@ h_stop() {
     done
     h_put "$3$h_nl" >>"$1/y.$2"
     kill -TERM -"$h_job" && h_sent=TERM
-    h_wait_group "$4"
+    h_wait_group "$4" "$1" "$2"
     if kill -0 -"$h_job" && h_same_group "$1" "$2"; then
         h_put "$3 KILL$h_nl" >>"$1/y.$2"
         kill -KILL -"$h_job" && h_sent=KILL
-        h_wait_group 2
+        h_wait_group 2 "$1" "$2"
     fi
     return 0
 }
 
-# h_job_of DIRECTORY TOKEN: h_job is the command's first process, alive and the one that was started; 1 if it is not.
+# h_job_of DIRECTORY TOKEN: h_job is the command's first process; 1 where it is not alive, or not the one that was started.
 h_job_of() {
     h_job='' h_job_began=''
     { read -r h_job h_job_began h_x; } <"$1/j.$2" || return 1
     h_is number "$h_job" || return 1
-    h_stat "$h_job" && [ "$h_began" = "$h_job_began" ]
+    h_stat "$h_job" && [ "$h_began" = "$h_job_began" ] && [ "$h_state1" != Z ]
 }
 
 # h_same_group: the leader is still ours, or it is gone and a member carries the execution: a group lives on under its leader's number.
@@ -38,12 +38,13 @@ h_same_group() {
     h_carried "${1##*/}"
 }
 
-# h_wait_group SECONDS: returns when the group h_job is gone, or the time is over.
+# h_wait_group SECONDS DIRECTORY TOKEN: returns when the group h_job is gone, or the time is over. Dead processes that nobody has waited for are gone.
 h_wait_group() {
     h_tries=$((${1%%.*} * 20 + 1))
     [ "$h_sleepm" = part ] || h_tries=$((${1%%.*} + 1))
     while [ "$h_tries" -gt 0 ] && kill -0 -"$h_job"; do
         h_tries=$((h_tries - 1))
+        h_same_group "$2" "$3" || return 0
         h_short
     done
 }

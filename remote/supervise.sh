@@ -48,7 +48,7 @@ h_prepare() {
     h_dir=$h_store/x/$h_witness/$h_id
     h_stat self
     h_super=$h_pid h_super_began=$h_began
-    h_put "in $h_token $h_dir$h_nl"
+    h_put "in $h_token $h_super $h_dir$h_nl"
     [ -z "$h_q_after$h_q_timeout$h_s_verify" ] || h_more || h_refuse internal
     [ -z "$h_q_after" ] || h_after
     if [ -e "$h_dir/start" ] || [ -L "$h_dir/start" ]; then

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.wrapper.host import SHELLS, Host
+from tests.wrapper.paused import Paused
 
 
 def found(shell: str) -> bool:
@@ -29,3 +31,11 @@ def every(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 def host(tmp_path: Path) -> Host:
     """A ready host with the commonest shell, for what does not depend on it."""
     return Host(tmp_path, "dash").ready()
+
+
+@pytest.fixture
+def paused(host: Host) -> Iterator[Paused]:
+    """A command that runs on `host` until the test lets it go."""
+    one = Paused(host)
+    yield one
+    one.end()

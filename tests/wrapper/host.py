@@ -3,6 +3,7 @@ of `remote/README.md`."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -147,8 +148,11 @@ class Host:
         nonce = hex32()
         process = self.popen(boot_string(self.store_arg, verb, nonce))
         assert process.stdin is not None
-        process.stdin.write(request(nonce, head) + raw)
-        process.stdin.close()
+        # who has lost already reads no further
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(request(nonce, head) + raw)
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
         return nonce, process
 
     def ask(self, verb: str, head: bytes, raw: bytes = b"", timeout: float = 60) -> Reply:
@@ -279,11 +283,15 @@ class Hold:
         """Returns when the utility waits; its pid."""
         return int(self._reached.read_text())
 
+    def go_on_later(self) -> None:
+        """Other calls are not held any more; the one that waits still waits."""
+        self._shim.unlink()
+
     def go_on(self) -> None:
         """Lets it go on, and all later calls."""
         with self._go.open("w") as file:
             file.write("on\n")
-        self._shim.unlink()
+        self._shim.unlink(missing_ok=True)
 
 
 def parent(pid: int) -> int:
