@@ -26,7 +26,7 @@ class HarnessError(Exception):
     HarnessError
     +-- JournalError         the journal cannot be used as asked
     |   +-- JournalReadOnly  damaged, copied, rolled back or of a newer version: nothing is dispatched until it is adopted
-    |   +-- Superseded       another owner drives this execution now
+    |   +-- Superseded       another owner drives this execution now, or it was decided meanwhile
     +-- SpoolError           bytes are missing or cannot be kept
     +-- CredentialError      a secret cannot be had
     +-- RequestError         the request makes no sense; nothing was sent
@@ -47,7 +47,7 @@ class JournalReadOnly(JournalError):
 
 
 class Superseded(JournalError):
-    """Another owner has taken the execution; what this one wanted to plan or settle was not written."""
+    """Another owner has taken the execution, or somebody has decided it meanwhile; what this one wanted to decide was not written."""
 
 
 class SpoolError(HarnessError):
@@ -135,9 +135,11 @@ class Journal(Protocol):
         ...
 
     async def append(self, events: Sequence[Event]) -> None:
-        """Appends all of them in order, in one transaction. `execution.settled` and `attempt.planned` with an old epoch raise Superseded
+        """Appends all of them in order, in one transaction.
 
-        (nothing written); observations are never refused. Raises JournalError.
+        What decides (`attempt.planned`, `execution.settled`, `review.opened`, `review.resolved`, `review.contradicted`) raises Superseded where the
+        state that the events before it leave does not allow it, or where its epoch is not the owner's (a person's answer has none); then nothing
+        of the call is written. Observations are never refused. Raises JournalError.
         """
         ...
 

@@ -33,10 +33,10 @@ from harness.adapters.sqlite_schema import (
 )
 from harness.core.association import Association, Create, Priors
 from harness.core.event_codec import encode
-from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken, Settled
+from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
-from harness.core.state import Record
+from harness.core.state import Record, decides, too_late
 from harness.ports import Head, JournalError, Machine, Owned, Query, Stop, Superseded
 
 DATABASE: Final = "journal.db"
@@ -200,19 +200,18 @@ class SqliteJournal:
             await self._commits.write(work, vital=vital)
 
     def _add(self, event: Event, body: bytes | None = None) -> None:
-        """Appends an event unless it is a superseded owner's plan or outcome."""
-        if isinstance(event.body, Settled | AttemptPlanned):
-            self._require_epoch(event)
+        """Appends an event unless it would decide what is not its writer's to decide any more."""
+        if decides(event):
+            self._require_in_time(event)
         self._rows.append(event, body)
 
-    def _require_epoch(self, event: Event) -> None:
-        now = self._rows.owner(event.execution) if event.execution is not None else None
-        if now is None:
+    def _require_in_time(self, event: Event) -> None:
+        record = self._rows.record(event.execution) if event.execution is not None else None
+        if record is None:
             raise JournalError(f"{event.body.kind} about no execution of this journal")
-        if event.epoch != now.epoch:
-            raise Superseded(
-                f"{event.execution} is driven by {now.run} now", f"harness show {event.execution}"
-            )
+        late = too_late(record, event)
+        if late is not None:
+            raise Superseded(late, f"harness show {event.execution}")
 
     async def take(
         self, execution: ExecutionId, run: RunId, at: Moment, previous: RunId | None

@@ -56,8 +56,10 @@ __all__ = [
     "State",
     "Trigger",
     "apply",
+    "decides",
     "fold",
     "possible_answers",
+    "too_late",
 ]
 
 
@@ -122,6 +124,7 @@ TRANSITIONS: Final[dict[tuple[State, Trigger], State]] = {
     (State.SETTLED, Trigger.CONTRADICT): State.IN_REVIEW,
 }
 
+_VERDICTS: Final = (AttemptPlanned, Settled, ReviewOpened, ReviewResolved, ReviewContradicted)
 _HAPPENED: Final = frozenset({Trigger.PLAN, Trigger.OBSERVE, Trigger.START})
 
 
@@ -178,6 +181,27 @@ def _note(record: Record, event: Event) -> tuple[Record, Trigger | None]:
             return replace(record, review=question), Trigger.CONTRADICT
         case _:
             return _annotated(record, event)
+
+
+def decides(event: Event) -> bool:
+    """Whether an event decides something about its execution. All others tell what was seen or said, and are never refused."""
+    return isinstance(event.body, _VERDICTS)
+
+
+def too_late(record: Record, event: Event) -> str | None:
+    """Why a deciding event must not be written any more, in words: another owner drives it, or the table does not allow it now; None: it may.
+
+    Asked in the transaction that writes, this keeps a second writer from leaving a fault in the record.
+    """
+    if not decides(event):
+        return None
+    # A person who answers drives nothing.
+    if event.epoch != record.epoch and not isinstance(event.body, ReviewResolved):
+        return f"{record.execution} is driven by {record.run} now"
+    trigger = _note(record, event)[1]
+    if trigger is not None and (record.state, trigger) not in TRANSITIONS:
+        return f"{record.execution} is {record.state.value} now"
+    return None
 
 
 def _seen(seen: tuple[Record, bool]) -> tuple[Record, Trigger]:

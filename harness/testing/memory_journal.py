@@ -13,10 +13,10 @@ from typing import Final
 from harness.core.association import Association, Create, Prior, Priors
 from harness.core.chain import GENESIS, Row, link
 from harness.core.event_codec import decode, encode
-from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken, Settled
+from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
-from harness.core.state import Record, State, fold
+from harness.core.state import Record, State, decides, fold, too_late
 from harness.ports import Head, JournalError, Owned, Query, Stop, Superseded
 
 JOURNAL_ID: Final = "memory"
@@ -143,20 +143,21 @@ class MemoryJournal:
         before = len(self.rows)
         try:
             for event in events:
-                if isinstance(event.body, Settled | AttemptPlanned):
-                    self._require_epoch(event)
+                if decides(event):
+                    self._require_in_time(event)
                 self._link(event)
         except Exception:
             del self.rows[before:]
             raise
         self._tell()
 
-    def _require_epoch(self, event: Event) -> None:
+    def _require_in_time(self, event: Event) -> None:
         record = None if event.execution is None else self._record(event.execution)
         if record is None:
             raise JournalError(f"{event.body.kind} about no execution of this journal")
-        if event.epoch != record.epoch:
-            raise Superseded(f"{event.execution} is driven by {record.run} now")
+        late = too_late(record, event)
+        if late is not None:
+            raise Superseded(late)
 
     def _link(self, event: Event) -> None:
         sequence, prev = self._newest()

@@ -27,7 +27,7 @@ from harness.core.events import (
 )
 from harness.core.ids import ReviewId
 from harness.ports import HarnessError, Journal, Owned, Query, Stop
-from harness.testing.conformance.journal_suite import AT, accept, act, event, lost, planned, run_id, settled
+from harness.testing.conformance.journal_samples import AT, accept, act, event, lost, planned, run_id, settled
 from harness.testing.hand_clock import HandClock
 from harness.testing.memory_journal import MemoryJournal
 

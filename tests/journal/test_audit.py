@@ -18,7 +18,7 @@ from harness.audit import AuditReport, Verdict, verify
 from harness.core.chain import Row
 from harness.core.events import RunClosed
 from harness.ports import JournalError
-from harness.testing.conformance.journal_suite import AT, RUN, accept, act, event, lost
+from harness.testing.conformance.journal_samples import AT, RUN, accept, act, event, lost
 from harness.testing.hand_clock import HandClock
 
 COUNT = 200

@@ -12,7 +12,7 @@ import pytest
 from harness.adapters.journal_note import Reserve
 from harness.core.events import AttemptObserved, CheckpointSigned, Event
 from harness.ports import JournalError
-from harness.testing.conformance.journal_suite import (
+from harness.testing.conformance.journal_samples import (
     AT,
     FIRST,
     RUN,

@@ -14,7 +14,7 @@ from harness.core.association import Create
 from harness.core.events import CancelRequested, RunClosed
 from harness.core.state import fold
 from harness.ports import JournalError, Superseded
-from harness.testing.conformance.journal_suite import accept, accepted, act, event, lost, settled
+from harness.testing.conformance.journal_samples import accept, accepted, act, event, lost, settled
 from tests.journal.conftest import Opener
 
 

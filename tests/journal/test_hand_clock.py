@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.moment import age
 from harness.ports import Life, OwnerLife
-from harness.testing.conformance.journal_suite import RUN
+from harness.testing.conformance.journal_samples import RUN
 from harness.testing.hand_clock import HandClock
 
 

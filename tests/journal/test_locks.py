@@ -19,7 +19,7 @@ from harness.adapters.locks import OwnerLock, TurnLock, owner_life, process_bega
 from harness.adapters.machine import SystemMachine, boot_id, machine_id
 from harness.core.ids import RunId
 from harness.ports import JournalError, Life, OwnerLife
-from harness.testing.conformance.journal_suite import run_id
+from harness.testing.conformance.journal_samples import run_id
 
 HOLDER = Path(__file__).with_name("holder.py")
 RUN = run_id(7)

@@ -20,7 +20,7 @@ from harness.adapters.sqlite_schema import ROLLBACK, WAL, Durability, connect, d
 from harness.core.events import JournalAdopted, Outcome, OwnerTaken, RunClosed
 from harness.core.state import State
 from harness.ports import JournalError, JournalReadOnly, Owned, Query
-from harness.testing.conformance.journal_suite import (
+from harness.testing.conformance.journal_samples import (
     AT,
     FIRST,
     OTHER_RUN,

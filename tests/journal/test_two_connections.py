@@ -10,7 +10,7 @@ from harness.core.association import Association, Attach, Create, Priors
 from harness.core.events import JournalAdopted, Outcome
 from harness.core.state import State, fold
 from harness.ports import Owned, Stop, Superseded
-from harness.testing.conformance.journal_suite import (
+from harness.testing.conformance.journal_samples import (
     AT,
     FIRST,
     OTHER_RUN,

@@ -1,156 +1,52 @@
 """The suite that every adapter of the Journal port joins.
 
 Join it from a test module: subclass `JournalSuite` under a name that begins with `Test` and give it a fixture `journal` that yields an empty, open
-Journal. Helpers that build events are here for other tests, too.
+Journal. Helpers that build events are in `journal_samples`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final
 
 import pytest
 
 from harness.core.association import Association, Attach, Create, Priors, Twin
-from harness.core.contract import ReplayClass
 from harness.core.events import (
     Accepted,
     Actor,
-    AttemptObserved,
     AttemptPlanned,
     CallReceived,
     CheckpointSigned,
     Event,
     Outcome,
-    OwnerTaken,
-    Peer,
     ResultDelivered,
     RunClosed,
     RunOpened,
-    Settled,
 )
-from harness.core.ids import ExecutionId, RunId, StoreId, Token, Witness, new_execution_id, new_run_id
-from harness.core.moment import Moment
-from harness.core.reports import Lost, Step
 from harness.core.state import Record, State
 from harness.ports import Journal, JournalError, Owned, Query, Stop, Superseded
-
-AT: Final = Moment(1_700_000_000_000_000, "b0" * 16, 1_000_000)
-TOKEN: Final = Token("0" * 32)
-PEER: Final = Peer(
-    "SHA256:key", StoreId("5" * 32), "/s", Witness("j_1_0000000000000000_0000000000000000"), "b"
+from harness.testing.conformance.journal_deciding import DecidingSuite
+from harness.testing.conformance.journal_samples import (
+    AT,
+    FIRST,
+    OTHER_RUN,
+    PEER,
+    RUN,
+    accept,
+    accepted,
+    act,
+    begun,
+    create,
+    event,
+    lost,
+    names,
+    planned,
+    seen_by,
+    settled,
 )
 
 
-def run_id(number: int) -> RunId:
-    """The run of that number."""
-    return new_run_id(number, bytes(10))
-
-
-def act(number: int) -> ExecutionId:
-    """The execution of that number."""
-    return new_execution_id(number, bytes(10))
-
-
-RUN: Final = run_id(1)
-OTHER_RUN: Final = run_id(2)
-FIRST: Final = Owned(RUN, 1)
-
-
-def accepted(**changes: Any) -> Accepted:
-    """An accepted SSH action; `changes` are its fields."""
-    body = Accepted(
-        channel="ssh",
-        tool="run",
-        place="ssh:app@web1:22",
-        target=None,
-        template="/opt/app/migrate",
-        principal="uid:1000",
-        scope="run",
-        request_ref="hmac-sha256:k:r",
-        digests=(("argv", "hmac-sha256:k:a"),),
-        effect="effect",
-        fingerprint="fingerprint",
-        key_id="k",
-        key=None,
-        replay_class=ReplayClass.IRREVERSIBLE,
-        contract="ssh_command",
-        contract_digest="hmac-sha256:k:c",
-        resend_limit=3,
-        resource_fields=(),
-        deadline_us=1,
-        marked=True,
-        has_unless=False,
-        has_verify=False,
-    )
-    return replace(body, **changes)
-
-
-def event(body: Any, execution: ExecutionId | None = None, epoch: int | None = 1, run: RunId = RUN) -> Event:
-    """An event of `run`; `epoch` counts only with an execution."""
-    return Event(AT, run, body, execution, epoch if execution is not None else None)
-
-
-def planned(number: int = 1) -> AttemptPlanned:
-    """A planned attempt."""
-    return AttemptPlanned(number, TOKEN, PEER, "rule", 5)
-
-
-def settled(outcome: Outcome = Outcome.SUCCEEDED) -> Settled:
-    """A settlement."""
-    return Settled(outcome, "exit", "finish", exit_status=0 if outcome is Outcome.SUCCEEDED else None)
-
-
-def lost(number: int = 1) -> AttemptObserved:
-    """An attempt that was lost after its start."""
-    return AttemptObserved(number, Lost(Step.STARTED, 3), 9)
-
-
-def create(_: Priors) -> Association:
-    """Associates with nothing."""
-    return Create()
-
-
-async def accept(
-    journal: Journal,
-    number: int,
-    run: RunId = RUN,
-    associate: Callable[[Priors], Association] = create,
-    again: ExecutionId | None = None,
-    **changes: Any,
-) -> Association:
-    """Accepts execution `number` for `run`."""
-    execution = act(number)
-    asked = Event(AT, run, accepted(**changes), execution, 1)
-    return await journal.accept([], execution, asked, associate, again)
-
-
-async def seen_by(journal: Journal, again: ExecutionId | None = None, **changes: Any) -> Priors:
-    """The priors that a call with these fields is associated with; the call itself attaches and leaves nothing."""
-    seen: list[Priors] = []
-
-    def look(priors: Priors) -> Association:
-        seen.append(priors)
-        return Attach(act(0), "key")
-
-    await accept(journal, 999, associate=look, again=again, **changes)
-    return seen[-1]
-
-
-async def _begun(journal: Journal) -> None:
-    """Returns when a task that was just made has begun to wait."""
-    await asyncio.sleep(0)
-    await journal.head()
-
-
-def names(priors: Any) -> list[ExecutionId]:
-    """The executions of some priors."""
-    return [prior.execution for prior in priors]
-
-
-class JournalSuite:
+class JournalSuite(DecidingSuite):
     """What every journal does."""
 
     async def test_an_empty_journal_has_nothing(self, journal: Journal) -> None:
@@ -335,58 +231,6 @@ class JournalSuite:
         assert await journal.head() == before
         assert await journal.plan(act(1), FIRST, lambda _: planned(), AT) == planned()
 
-    async def test_ownership_is_taken_from_who_has_it_and_the_epoch_grows(self, journal: Journal) -> None:
-        await accept(journal, 1)
-        assert await journal.take(act(1), OTHER_RUN, AT, RUN) == Owned(OTHER_RUN, 2)
-        assert await journal.owner(act(1)) == Owned(OTHER_RUN, 2)
-        taken = (await journal.events(act(1)))[-1]
-        assert taken == Event(AT, OTHER_RUN, OwnerTaken(RUN), act(1), 2)
-
-    async def test_of_two_who_take_one_is_quicker(self, journal: Journal) -> None:
-        await accept(journal, 1)
-        takers = [journal.take(act(1), run_id(number), AT, RUN) for number in (5, 6)]
-        found = await asyncio.gather(*takers)
-        assert sorted(owned is None for owned in found) == [False, True]
-
-    async def test_nobody_takes_what_is_unknown(self, journal: Journal) -> None:
-        assert await journal.take(act(1), RUN, AT, None) is None
-
-    @pytest.mark.parametrize("body", [settled(), planned()])
-    async def test_a_superseded_owner_neither_settles_nor_plans(self, journal: Journal, body: Any) -> None:
-        await accept(journal, 1)
-        await journal.take(act(1), OTHER_RUN, AT, RUN)
-        before = await journal.head()
-        with pytest.raises(Superseded):
-            await journal.append([event(lost(), act(1)), event(body, act(1))])
-        assert await journal.head() == before
-
-    async def test_a_superseded_owner_settles_nothing_while_accepting(self, journal: Journal) -> None:
-        await accept(journal, 1)
-        await journal.take(act(1), OTHER_RUN, AT, RUN)
-        before = await journal.head()
-        asked = event(accepted(), act(2))
-        with pytest.raises(Superseded):
-            await journal.accept([event(settled(), act(1))], act(2), asked, create)
-        assert await journal.head() == before
-
-    async def test_what_a_superseded_owner_saw_is_kept(self, journal: Journal) -> None:
-        await accept(journal, 1)
-        await journal.plan(act(1), FIRST, lambda _: planned(), AT)
-        await journal.take(act(1), OTHER_RUN, AT, RUN)
-        await journal.append([event(lost(), act(1))])
-        assert (await journal.events(act(1)))[-1] == event(lost(), act(1))
-        assert await journal.owner(act(1)) == Owned(OTHER_RUN, 2)
-
-    async def test_what_is_seen_of_an_unknown_execution_is_kept(self, journal: Journal) -> None:
-        await journal.append([event(lost(), act(1))])
-        assert await journal.events(act(1)) == (event(lost(), act(1)),)
-        assert await journal.record(act(1)) is None
-        assert await journal.find(Query()) == ()
-
-    async def test_an_unknown_execution_is_not_settled(self, journal: Journal) -> None:
-        with pytest.raises(JournalError):
-            await journal.append([event(settled(), act(1))])
-
     async def test_unresolved_is_what_is_not_settled(self, journal: Journal) -> None:
         for number in (1, 2, 3):
             await accept(journal, number)
@@ -432,14 +276,14 @@ class JournalSuite:
         await journal.append([event(RunClosed())])
         assert await journal.changed(0) == 1
         waiting = asyncio.create_task(journal.changed(1))
-        await _begun(journal)
+        await begun(journal)
         assert not waiting.done()
         await journal.append([event(RunClosed())])
         assert await waiting == 2
 
     async def test_who_waits_may_stop_waiting(self, journal: Journal) -> None:
         waiting = asyncio.create_task(journal.changed(0))
-        await _begun(journal)
+        await begun(journal)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -448,7 +292,7 @@ class JournalSuite:
 
     async def test_who_waits_is_told_when_the_journal_closes(self, journal: Journal) -> None:
         waiting = asyncio.create_task(journal.changed(0))
-        await _begun(journal)
+        await begun(journal)
         await journal.close()
         with pytest.raises(JournalError):
             await waiting
