@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         SpoolError,
         Stream,
     )
-    from harness.result import OutcomeUnknown, Result
+    from harness.result import NoExitStatus, OutcomeUnknown, Result
     from harness.tap import Listener
 
 _WHERE = {
@@ -34,6 +34,7 @@ _WHERE = {
     "JournalError": "harness.ports",
     "JournalReadOnly": "harness.ports",
     "Listener": "harness.tap",
+    "NoExitStatus": "harness.result",
     "Outcome": "harness.core.events",
     "OutcomeUnknown": "harness.result",
     "ReplayClass": "harness.core.contract",
@@ -54,6 +55,7 @@ __all__ = [
     "JournalError",
     "JournalReadOnly",
     "Listener",
+    "NoExitStatus",
     "Outcome",
     "OutcomeUnknown",
     "ReplayClass",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.core.events import Outcome, StreamResult
+from harness.core.evidence import Evidence, read_alone
 from harness.core.ids import ExecutionId
 from harness.core.reports import (
     Blocked,
@@ -35,12 +36,23 @@ class OutcomeUnknown(HarnessError):
         self.execution_id = execution
 
 
+class NoExitStatus(HarnessError):
+    """The outcome is known, and there is no exit status: nothing was run (`not_started`, `denied`), or something else than a status told the end."""
+
+    def __init__(self, execution: str, outcome: Outcome, reason: str) -> None:
+        super().__init__(
+            f"{execution} has no exit status: {outcome.value} ({reason})", f"harness show {execution}"
+        )
+        self.execution_id = execution
+        self.outcome = outcome
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One execution as it is now.
 
     `outcome` is None while it is not known *and* the execution goes on (running, awaiting approval); `Outcome.UNKNOWN` where it cannot be told now.
-    `raw_status` is the exit status if one is known; `exit_status` is the same and raises OutcomeUnknown instead of giving None.
+    `raw_status` is the exit status if one is known; `exit_status` is the same and raises instead of giving None.
     `owner_pid`: another process on this machine that drives it.
     """
 
@@ -64,17 +76,21 @@ class Result:
 
     @property
     def exit_status(self) -> int:
-        """0-255. Raises OutcomeUnknown where no status is known."""
-        if self.outcome in (None, Outcome.UNKNOWN) or self.raw_status is None:
-            raise OutcomeUnknown(self.execution_id, self.next or f"harness show {self.execution_id}")
+        """0-255. Raises OutcomeUnknown while the outcome is not known, NoExitStatus where it is and no status belongs to it."""
+        outcome = self._known()
+        if self.raw_status is None:
+            raise NoExitStatus(self.execution_id, outcome, self.reason)
         return self.raw_status
 
     @property
     def ok(self) -> bool:
         """Whether it succeeded. Raises OutcomeUnknown while nobody knows."""
-        if self.outcome in (None, Outcome.UNKNOWN):
+        return self._known() is Outcome.SUCCEEDED
+
+    def _known(self) -> Outcome:
+        if self.outcome is None or self.outcome is Outcome.UNKNOWN:
             raise OutcomeUnknown(self.execution_id, self.next or f"harness show {self.execution_id}")
-        return self.outcome is Outcome.SUCCEEDED
+        return self.outcome
 
     def __bool__(self) -> bool:
         return self.ok
@@ -88,6 +104,7 @@ def from_driven(driven: Driven, attached: bool = False) -> Result:
 
 def from_record(record: Record, running: bool | None = None, attached: bool = False) -> Result:
     """The result that the journal's record amounts to. `running` tells whether it is known to run now (None: as the record's state says)."""
+    running = _said_to_run(record) if running is None else running
     settled = record.settled if record.state is State.SETTLED else None
     spooled = record.spooled
     return Result(
@@ -108,6 +125,15 @@ def from_record(record: Record, running: bool | None = None, attached: bool = Fa
         record=record,
         marker=record.evidence if isinstance(record.evidence, MarkerReport) else None,
     )
+
+
+_CANNOT_TELL: Final = (MarkerState.ELSEWHERE, MarkerState.LOST, MarkerState.DAMAGED, MarkerState.UNKNOWN)
+
+
+def _said_to_run(record: Record) -> bool | None:
+    """False where the host's newest word does not say that it runs, whatever was seen before that; else None."""
+    said = record.evidence.state if isinstance(record.evidence, MarkerReport) else None
+    return False if said in _CANNOT_TELL else None
 
 
 def _outcome(record: Record, running: bool | None) -> Outcome | None:
@@ -148,40 +174,36 @@ def next_step(record: Record, running: bool | None = None) -> str | None:
             return f"harness recover {execution}"
 
 
+_GOES_ON: Final = (Evidence.RUNNING, Evidence.ORPHANED)
+
+
 def from_marker(report: MarkerReport) -> Result:
-    """The result that a host's marker alone says, for a machine without a journal of it (P12)."""
-    finish, ended = report.finish, report.ended
-    status = finish.status if finish else ended.raw if ended else None
-    good = status == 0 and (finish is None or finish.verify in (None, 0))
-    outcomes = {
-        MarkerState.FINISHED: Outcome.SUCCEEDED if good else Outcome.FAILED,
-        MarkerState.ENDED: Outcome.SUCCEEDED if good else Outcome.FAILED,
-        MarkerState.FENCED: Outcome.NOT_STARTED,
-        MarkerState.RUNNING: None,
-    }
-    over = report.state in (MarkerState.FINISHED, MarkerState.ENDED, MarkerState.FENCED)
-    running = report.state is MarkerState.RUNNING
+    """The result that a host's marker alone says, for a machine without a journal of it (P12): what `decide` would read from it."""
+    row, end = read_alone(report)
+    finish, digest = report.finish, report.digest
+    goes_on = row in _GOES_ON
     return Result(
         execution_id=report.execution,
-        state=State.SETTLED if over else State.RUNNING if running else State.DISPATCHED,
-        outcome=outcomes.get(report.state, Outcome.UNKNOWN),
-        reason=finish.reason if finish else report.state.value,
-        raw_status=status,
-        signal=finish.signal if finish else None,
-        verify_status=finish.verify if finish else None,
+        state=State.SETTLED if end else State.RUNNING if goes_on else State.DISPATCHED,
+        outcome=end.outcome if end else None if goes_on else Outcome.UNKNOWN,
+        reason=end.reason if end else _open_reason(row, report),
+        raw_status=end.exit_status if end else None,
+        signal=end.signal if end else None,
+        verify_status=end.verify_status if end else None,
         stdout=StreamResult(
-            report.out_size,
-            report.digest.out_sha256 if report.digest else None,
-            finish.out_complete if finish else None,
+            report.out_size, digest.out_sha256 if digest else None, finish.out_complete if finish else None
         ),
         stderr=StreamResult(
-            report.err_size,
-            report.digest.err_sha256 if report.digest else None,
-            finish.err_complete if finish else None,
+            report.err_size, digest.err_sha256 if digest else None, finish.err_complete if finish else None
         ),
         attached=True,
         marker=report,
     )
+
+
+def _open_reason(row: Evidence, report: MarkerReport) -> str:
+    said = report.state.value
+    return f"{said}, and verify does not confirm it" if row is Evidence.VERIFY_DOUBT else said
 
 
 _WORDS: Final = {

@@ -25,7 +25,7 @@ from harness.core.decisions import (
     settle,
 )
 from harness.core.events import CheckAnswer, Outcome, Settled
-from harness.core.markers import FinishRecord
+from harness.core.evidence import FENCED_TEXT, end_of
 from harness.core.moment import age
 from harness.core.reports import Blocked, Exited, MarkerReport, OtherStore, Refused
 
@@ -135,10 +135,19 @@ def _hurried(case: Case) -> bool:
 
 
 def watch(case: Case) -> Decision:
-    """Orphaned or elsewhere: it may be running; look again from time to time."""
+    """Orphaned: something of it lives; look again from time to time."""
     if not case.waiting:
-        return Leave(f"it is {case.evidence.name.lower()}", running=True)
-    return at_pace(case, Probe(), case.evidence.name.lower())
+        return Leave("it is orphaned", running=True)
+    return at_pace(case, Probe(), "orphaned")
+
+
+def watch_elsewhere(case: Case) -> Decision:
+    """Another machine or boot has it, and whether it lives cannot be told from here: look again, then it is unknown."""
+    if case.expired:
+        return review(
+            case, "It was started by another boot or machine, and its end is not known there. What happened?"
+        )
+    return at_pace(case, Probe(), "elsewhere") if case.waiting else leave(case)
 
 
 def adopt(case: Case) -> Decision:
@@ -149,26 +158,12 @@ def adopt(case: Case) -> Decision:
 def _end_of(case: Case) -> Settled | None:
     """The end that the marker tells; None where the evidence has none."""
     report = case.record.evidence
-    if not isinstance(report, MarkerReport):
-        return None
-    if report.finish is not None:
-        return finish_outcome(report.finish)
-    if report.ended is None:
-        return None
-    outcome = Outcome.SUCCEEDED if report.ended.raw == 0 else Outcome.FAILED
-    return Settled(outcome, "exit", "ended marker", exit_status=report.ended.raw)
-
-
-def finish_outcome(finish: FinishRecord) -> Settled:
-    """The outcome that a finish record says; `reason` is `exit`, `timeout` or `cancel`."""
-    good = finish.status == 0 and finish.verify in (None, 0)
-    outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
-    return Settled(outcome, finish.reason, "finish marker", finish.status, finish.signal, finish.verify)
+    return end_of(report) if isinstance(report, MarkerReport) else None
 
 
 def fenced(case: Case) -> Decision:
     reason = "cancelled" if case.record.cancel is not None else "fenced"
-    return settle(Outcome.NOT_STARTED, reason, "the gate is fenced on the host; it never ran and never will")
+    return settle(Outcome.NOT_STARTED, reason, FENCED_TEXT)
 
 
 def follow_up(case: Case, named: bool) -> Decision:

@@ -10,7 +10,7 @@ from harness.core.events import CheckAnswer, Outcome, Settled
 from harness.core.evidence import Evidence, in_progress
 from harness.core.moment import MICROSECONDS, Moment, age, earlier, passed
 from harness.core.record import Record, State
-from harness.core.reports import MarkerReport, MarkerState, OtherStore, Refused, Response
+from harness.core.reports import MarkerReport, MarkerState, NotSent, OtherStore, Refused, Response
 from harness.core.state import possible_answers
 
 
@@ -103,7 +103,7 @@ class Review:
 
     question: str
     evidence: str
-    answers: tuple[str, ...] = ("succeeded", "failed", "not_started")
+    answers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,10 @@ BACK_OFF_MOST: Final = 10.0
 WATCH_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 2.0
 KEY_WINDOW_USED: Final = 0.9
+STRANGER: Final = frozenset(
+    {"host-key", "host-key-changed", "host-key-revoked", "host-key-unknown", "host-certificate"}
+)
+"""Reasons of an `Unreachable` that say that somebody answered who is not known to be the host: nobody goes on asking him."""
 
 
 def back_off(misses: int) -> float:
@@ -214,6 +218,15 @@ class Case:
         return passed(limit, then, self.ask.now)
 
     @property
+    def hopeless(self) -> bool:
+        """Trying again cannot help. While nothing left that is any permanent miss; after that a name, a login or a shell may come back."""
+        missed = self.record.missed
+        if missed is None:
+            return False
+        left = any(not isinstance(attempt.report, NotSent) for attempt in self.record.attempts)
+        return missed.reason in STRANGER if left else missed.permanent
+
+    @property
     def told_twice(self) -> bool:
         """The store said the same twice in this asking, with no dispatch between: what was decided on it did not change anything."""
         before = self.record.told_before
@@ -259,9 +272,7 @@ def reach(case: Case, step: Decision) -> Decision:
     """`step`, which needs the other side; after a failed contact only when a caller waits, and after the back-off."""
     if not case.missed_now:
         return step
-    missed = case.record.missed
-    hopeless = missed is not None and missed.permanent
-    if not case.waiting or hopeless or case.gave_up:
+    if not case.waiting or case.hopeless or case.gave_up:
         return leave(case)
     return Wait(case.pause, "reconnect") if case.pause > 0 else step
 

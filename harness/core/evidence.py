@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from harness.core.events import Accepted
-from harness.core.markers import FinishRecord, StartRecord
+from harness.core.events import Accepted, Outcome, Settled
+from harness.core.markers import EndedRecord, FenceRecord, FinishRecord, StartRecord
 from harness.core.moment import Moment, earlier
 from harness.core.record import Record
 from harness.core.reports import (
@@ -110,35 +110,23 @@ def _marked(record: Record, since: Moment) -> Evidence:
     return Evidence.UNASKED if record.evidence is None or old else row
 
 
-_BY_STATE: Final = {
-    MarkerState.RUNNING: Evidence.RUNNING,
-    MarkerState.ORPHANED: Evidence.ORPHANED,
-    MarkerState.ELSEWHERE: Evidence.ELSEWHERE,
-    MarkerState.LOST: Evidence.LOST,
-}
-
-
 def _marker(record: Record, report: MarkerReport) -> Evidence:
-    """The row of one marker report. What is not provably ours is doubt."""
+    """The row of one marker report. What is not provably ours, or contradicts what was seen, is doubt."""
     if report.execution != record.execution:
         return Evidence.DOUBT
-    match report.state:
-        case MarkerState.ABSENT:
-            return Evidence.ABSENT if report.proven and not _gate_seen(record) else Evidence.DOUBT
-        case MarkerState.FENCED:
-            bound = record.binds(report.start) and not record.start_seen
-            return Evidence.FENCED if bound else Evidence.DOUBT
-        case MarkerState.RUNNING | MarkerState.ORPHANED | MarkerState.ELSEWHERE | MarkerState.LOST:
-            ours = isinstance(report.start, StartRecord) and record.owns(report.start)
-            return _BY_STATE[report.state] if ours else Evidence.DOUBT
-        case MarkerState.ENDED:
-            if not record.owns(report.ended):
-                return Evidence.DOUBT
-            return Evidence.VERIFY_DOUBT if record.accepted.has_verify else Evidence.FINISHED
-        case MarkerState.FINISHED:
-            return _finished(record, report.finish)
-        case MarkerState.DAMAGED | MarkerState.UNKNOWN:
-            return Evidence.DOUBT
+    row, _ = read_marker(report, record.accepted.has_verify)
+    match row:
+        case Evidence.ABSENT:
+            good = not _gate_seen(record)
+        case Evidence.FENCED:
+            fence = report.state is MarkerState.FENCED
+            good = record.binds(report.start) if fence else record.owns(report.finish)
+            good = good and not record.start_seen
+        case Evidence.RUNNING | Evidence.ORPHANED | Evidence.ELSEWHERE | Evidence.LOST:
+            good = isinstance(report.start, StartRecord) and record.owns(report.start)
+        case _:
+            good = record.owns(report.finish if report.state is MarkerState.FINISHED else report.ended)
+    return row if good else Evidence.DOUBT
 
 
 def _gate_seen(record: Record) -> bool:
@@ -147,15 +135,94 @@ def _gate_seen(record: Record) -> bool:
     return record.start_seen or taken
 
 
-def _finished(record: Record, finish: FinishRecord | None) -> Evidence:
-    if finish is None or not record.owns(finish):
-        return Evidence.DOUBT
+_BY_STATE: Final = {
+    MarkerState.RUNNING: Evidence.RUNNING,
+    MarkerState.ORPHANED: Evidence.ORPHANED,
+    MarkerState.ELSEWHERE: Evidence.ELSEWHERE,
+    MarkerState.FENCED: Evidence.FENCED,
+    MarkerState.LOST: Evidence.LOST,
+    MarkerState.DAMAGED: Evidence.DOUBT,
+    MarkerState.UNKNOWN: Evidence.DOUBT,
+}
+FENCED_TEXT: Final = "the gate is fenced on the host; it never ran and never will"
+
+
+def read_marker(report: MarkerReport, verify: bool) -> tuple[Evidence, Settled | None]:
+    """The row of a report whose records are those of its execution, and the outcome that they tell; None where they tell none for sure.
+
+    `verify`: a verify command was asked for. There is no other way from a marker to an outcome.
+    """
+    row = _row_of(report, verify)
+    match row:
+        case Evidence.FINISHED:
+            return row, end_of(report)
+        case Evidence.FENCED:
+            return row, Settled(Outcome.NOT_STARTED, "fenced", FENCED_TEXT)
+        case _:
+            return row, None
+
+
+def read_alone(report: MarkerReport) -> tuple[Evidence, Settled | None]:
+    """The same for who has no record of the execution: its own start says whether verify was asked for. What does not belong together is doubt."""
+    start = report.start
+    if not _is_whole(report, start):
+        return Evidence.DOUBT, None
+    return read_marker(report, isinstance(start, StartRecord) and start.verify)
+
+
+def _is_whole(report: MarkerReport, start: StartRecord | FenceRecord | None) -> bool:
+    """Whether the records that the state needs are there, and are of one execution, store and dispatch."""
+    records = (report.start, report.ended, report.finish)
+    if any(record is not None and record.execution != report.execution for record in records):
+        return False
+    match report.state:
+        case MarkerState.FENCED:
+            return isinstance(start, FenceRecord)
+        case MarkerState.ABSENT | MarkerState.DAMAGED | MarkerState.UNKNOWN:
+            return True
+        case _:
+            ends = (report.ended, report.finish)
+            return isinstance(start, StartRecord) and all(end is None or _belongs(start, end) for end in ends)
+
+
+def _belongs(start: StartRecord, end: EndedRecord | FinishRecord) -> bool:
+    return (start.store, start.token) == (end.store, end.token)
+
+
+def _row_of(report: MarkerReport, verify: bool) -> Evidence:
+    match report.state:
+        case MarkerState.ABSENT:
+            return Evidence.ABSENT if report.proven else Evidence.DOUBT
+        case MarkerState.ENDED if report.ended is not None and report.finish is None:
+            return Evidence.VERIFY_DOUBT if verify else Evidence.FINISHED
+        case MarkerState.FINISHED if report.finish is not None:
+            return _finished(report.finish, verify)
+        case MarkerState.ENDED | MarkerState.FINISHED:
+            return Evidence.DOUBT
+        case _:
+            return _BY_STATE[report.state]
+
+
+def _finished(finish: FinishRecord, verify: bool) -> Evidence:
     if finish.reason == "not-started":
-        return Evidence.DOUBT if record.start_seen else Evidence.FENCED
-    asked = record.accepted.has_verify or finish.verify is not None
+        return Evidence.FENCED
+    asked = verify or finish.verify is not None
     if asked and (finish.verify is None or (finish.status == 0) != (finish.verify == 0)):
         return Evidence.VERIFY_DOUBT
     return Evidence.FINISHED
+
+
+def end_of(report: MarkerReport) -> Settled | None:
+    """The end as the records tell it, whatever verify says about it; None where they have none. `reason` is `exit`, `timeout` or `cancel`."""
+    finish, ended = report.finish, report.ended
+    if finish is not None and finish.reason != "not-started":
+        good = finish.status == 0 and finish.verify in (None, 0)
+        outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
+        return Settled(outcome, finish.reason, "finish marker", finish.status, finish.signal, finish.verify)
+    if finish is not None or ended is None:
+        return None
+    outcome = Outcome.SUCCEEDED if ended.raw == 0 else Outcome.FAILED
+    return Settled(outcome, "exit", "ended marker", exit_status=ended.raw)
 
 
 def response_of(record: Record) -> Response | None:

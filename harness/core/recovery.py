@@ -54,6 +54,10 @@ RESEND: Final = Rule("send again, same ID", ssh.resend)
 RESEND_OR_FENCE: Final = Rule("send again if ², else fence", ssh.resend_or_fence)
 FOLLOW: Final = Rule("follow, wait", ssh.follow)
 WATCH: Final = Rule("wait, ask again", ssh.watch)
+WATCH_ELSEWHERE: Final = Rule(
+    "wait, ask again; at the caller's deadline leave `unknown`; at the contract's: review (`read_only`: `unknown`)",
+    ssh.watch_elsewhere,
+)
 ADOPT: Final = Rule("adopt", ssh.adopt)
 FENCED: Final = Rule("`not_started`", ssh.fenced)
 FOLLOW_UP: Final = Rule("follow-up execution (`after`)", ssh.follow_up_always)
@@ -100,7 +104,7 @@ NOTES: Final = (
     "Before it sends, again or for the first time, or follows up: nobody cancelled, denied or revoked it, its request is in the spool, and "
     "the resend limit is not reached. At the limit an absent one is fenced, an unsent one is `not_started`, all else goes to review.",
     "After a failed contact the next one waits: 0.2 s, doubling to 10 s, for as long as the caller wants; without a caller nothing is "
-    "tried twice.",
+    "tried twice. A name, a login or a shell that is not there ends the trying only while nothing left; a host key that is not the host's, always.",
     "A read-only action, and on a host marked as ephemeral whatever has lost its store, is settled as `unknown` where others go to review.",
 )
 
@@ -112,7 +116,7 @@ TABLE: Final[dict[Evidence, dict[ReplayClass, Rule]]] = {
     Evidence.ABSENT: _row(RESEND, RESEND_OR_FENCE, RESEND_OR_FENCE, RESEND_OR_FENCE),
     Evidence.RUNNING: _all(FOLLOW),
     Evidence.ORPHANED: _all(WATCH),
-    Evidence.ELSEWHERE: _all(WATCH),
+    Evidence.ELSEWHERE: _all(WATCH_ELSEWHERE),
     Evidence.FINISHED: _all(ADOPT),
     Evidence.VERIFY_DOUBT: _row(ADOPT, VERIFY_REVIEW, VERIFY_CHECK, VERIFY_REVIEW),
     Evidence.FENCED: _all(FENCED),
@@ -208,8 +212,7 @@ def _can_fetch(case: Case) -> bool:
     """The host has the outputs and can be asked for them; asked in vain once, it is not asked again in this asking."""
     record = case.record
     known = record.finish is not None or record.ended is not None
-    hopeless = record.missed is not None and record.missed.permanent
-    tired = hopeless or case.gave_up or _answered_now(case)
+    tired = case.hopeless or case.gave_up or _answered_now(case)
     return record.accepted.marked and record.spooled is None and known and not tired
 
 

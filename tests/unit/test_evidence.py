@@ -246,6 +246,11 @@ def test_an_end_that_is_not_ours_is_doubt() -> None:
     assert row(record(accepted(), *STARTED, probe(MarkerState.ENDED, ended=stranger))) is Evidence.DOUBT
 
 
+def test_an_end_beside_a_finish_that_is_not_ours_is_doubt() -> None:
+    report = probe(MarkerState.ENDED, finish=finish_record(0, token=STRANGER))
+    assert row(record(accepted(), *STARTED, report)) is Evidence.DOUBT
+
+
 # --- age and order of answers -------------------------------------------------------------------------------------
 
 MAY_CHANGE = [

@@ -37,13 +37,12 @@ from harness.core.events import (
 )
 from harness.core.evidence import Evidence
 from harness.core.recovery import TABLE, decide
-from harness.core.reports import Exited, MarkerState, NotSent, Refused, Step
+from harness.core.reports import Exited, MarkerState, NotSent, Refused, Step, Unreachable
 from tests.unit.builders import (
     BLOCKED,
     DOWN,
     LOST,
     LOST_AFTER_START,
-    NO_SUCH_HOST,
     OTHER_STORE,
     accepted,
     answered,
@@ -218,7 +217,21 @@ def test_orphaned_or_elsewhere_is_watched_and_never_started_beside(row: Evidence
     at_last = len(("accepted", "planned", "sent", "observed"))
     assert all(isinstance(d, Wait) and 0 < d.seconds <= 1 for d in each(row, seconds=at_last + 0.5))
     assert each(row, seconds=at_last + 2.0) == [Probe()] * 4
-    assert all(isinstance(d, Leave) and d.running for d in each(row, waiting=False))
+
+
+def test_an_orphan_is_left_running_and_what_is_elsewhere_is_left_unknown() -> None:
+    """Something of an orphan lives; of what another machine or boot started nobody here can tell."""
+    assert all(isinstance(d, Leave) and d.running for d in each(Evidence.ORPHANED, waiting=False))
+    assert all(isinstance(d, Leave) and not d.running for d in each(Evidence.ELSEWHERE, waiting=False))
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_what_is_elsewhere_until_the_contract_s_deadline_is_a_person_s_and_a_look_is_unknown(
+    waiting: bool,
+) -> None:
+    look, *others = each(Evidence.ELSEWHERE, waiting=waiting, seconds=LATE)
+    assert outcome(look) is Outcome.UNKNOWN
+    assert all(isinstance(d, Review) and d.answers == ("succeeded", "failed") for d in others)
 
 
 def test_finished_is_adopted_from_the_marker() -> None:
@@ -338,9 +351,41 @@ def test_unreachable_backs_off_asks_again_and_then_leaves_it_open() -> None:
         assert all(isinstance(d, Leave) and not d.running for d in decisions)
 
 
-def test_unreachable_for_good_is_left_at_once() -> None:
-    gone = record(accepted(), *SENT, contact(NO_SUCH_HOST))
-    assert isinstance(decide(gone, ask()), Leave)
+FOR_GOOD = ("name-unknown", "auth-failed", "no-frame", "identity-unreadable", "install")
+MISSES_AT = len(SENT) + 1.0
+
+
+def for_good(reason: str) -> Unreachable:
+    return Unreachable(Step.CONNECTED, reason, permanent=True)
+
+
+@pytest.mark.parametrize("reason", FOR_GOOD)
+@pytest.mark.parametrize("item", ALL)
+def test_a_command_that_left_is_asked_about_until_the_caller_gives_up_whatever_the_login_says(
+    reason: str, item: ReplayClass
+) -> None:
+    """The VPN is down for a minute and the name does not exist; the host boots and takes no login yet."""
+    gone = record(accepted(item), *SENT, contact(for_good(reason)))
+    assert isinstance(decide(gone, ask(MISSES_AT + 0.05)), Wait)
+    assert decide(gone, ask(MISSES_AT + 299.0)) == Probe()
+    assert isinstance(decide(gone, ask(MISSES_AT + 301.0)), Leave)
+    assert isinstance(decide(gone, ask(waiting=False)), Leave)
+    unsent = record(accepted(item), contact(for_good(reason)))
+    assert outcome(decide(unsent, ask(1.05))) is Outcome.NOT_STARTED
+
+
+@pytest.mark.parametrize("item", ALL)
+def test_a_dispatch_that_never_left_is_given_up_at_once_for_what_cannot_help(item: ReplayClass) -> None:
+    unsent = (planned(), ended_with(NotSent(Step.CONNECTED, "auth-failed", permanent=True)))
+    assert outcome(decide(record(accepted(item), *unsent), ask(3.0))) is Outcome.NOT_STARTED
+
+
+@pytest.mark.parametrize("reason", ["host-key-changed", "host-key-revoked"])
+@pytest.mark.parametrize("item", ALL)
+def test_a_stranger_is_not_asked_again(reason: str, item: ReplayClass) -> None:
+    left = decide(record(accepted(item), *SENT, contact(for_good(reason))), ask(MISSES_AT + 5.0))
+    assert isinstance(left, Leave)
+    assert not left.running
 
 
 def test_unreachable_until_the_contract_s_deadline_is_a_person_s_and_a_look_is_unknown() -> None:

@@ -35,7 +35,7 @@ from harness.core.events import (
 from harness.core.evidence import Evidence
 from harness.core.record import Record, State
 from harness.core.recovery import decide
-from harness.core.reports import MarkerState, Response
+from harness.core.reports import MarkerState, Response, Step, Unreachable
 from tests.unit.builders import (
     DOWN,
     LOST,
@@ -176,7 +176,11 @@ def test_outputs_that_were_asked_for_in_vain_are_not_asked_for_again_in_the_same
     assert isinstance(decide(unreachable, ask(6.05, fetch=True)), Wait)
     assert decide(unreachable, ask(7.0, fetch=True)) == Follow(wait=False)
     assert decide(unreachable, ask(500.0, fetch=True)) == Done()
-    assert decide(record(accepted(), *bodies[:-1], contact(NO_SUCH_HOST)), ask(fetch=True)) == Done()
+    nameless = record(accepted(), *bodies[:-1], contact(NO_SUCH_HOST))
+    assert decide(nameless, ask(7.0, fetch=True)) == Follow(wait=False)
+    assert decide(nameless, ask(500.0, fetch=True)) == Done()
+    stranger = Unreachable(Step.CONNECTED, "host-key-changed", permanent=True)
+    assert decide(record(accepted(), *bodies[:-1], contact(stranger)), ask(7.0, fetch=True)) == Done()
 
 
 def test_the_back_off_grows_to_ten_seconds() -> None:
