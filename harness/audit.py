@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Protocol
 
-from harness.core.chain import ChainReport, Row, check
+from harness.core.chain import AGREES, NONE, ChainReport, Row, check
 from harness.ports import JournalError
-
-NONE: Final = "none"
-AGREES: Final = "agrees"
 
 
 class Chain(Protocol):

@@ -21,7 +21,7 @@ from harness.adapters.journal_note import Reserve
 from harness.adapters.journal_state import JournalState
 from harness.adapters.locks import TurnLock, check_locking
 from harness.adapters.machine import machine_id
-from harness.adapters.sqlite_rows import Rows, following
+from harness.adapters.sqlite_rows import Rows
 from harness.adapters.sqlite_schema import (
     SCHEMA,
     Durability,
@@ -31,7 +31,7 @@ from harness.adapters.sqlite_schema import (
     migrate,
     schema_version,
 )
-from harness.core.association import Association, Create, Priors
+from harness.core.association import Association, Create, Priors, following
 from harness.core.event_codec import encode
 from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
 from harness.core.ids import ExecutionId, RunId

@@ -11,12 +11,9 @@ from typing import Self
 from harness.adapters.journal_note import MISSING, history, read_note
 from harness.adapters.sqlite_rows import Rows
 from harness.adapters.sqlite_schema import SqliteError, connect_reading
-from harness.core.chain import Row
+from harness.core.chain import AGREES, NONE, Row
 from harness.core.event_codec import NotAnEvent
 from harness.ports import JournalError
-
-AGREES = "agrees"
-NOTHING = "none"
 
 
 class ChainReader:
@@ -58,7 +55,7 @@ class ChainReader:
         """Whether the note beside the file agrees with what is in it."""
         note = read_note(self._path.with_name("journal.note"))
         if note == MISSING:
-            return NOTHING
+            return NONE
         if isinstance(note, str):
             return note
         try:

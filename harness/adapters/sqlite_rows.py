@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 
 from sqlite_utils import Database
 
-from harness.core.association import Create, Prior, Priors
+from harness.core.association import Prior, Priors
 from harness.core.chain import GENESIS, Row, adopted_breaks, intact, link
 from harness.core.event_codec import NotAnEvent, decode, encode
 from harness.core.events import Accepted, Event, JournalAdopted, UnknownBody
@@ -315,20 +314,6 @@ class Rows:
 ADOPT: Final = (
     "nothing is dispatched until: harness audit adopt --why TEXT (harness audit verify shows the damage)"
 )
-
-
-def following(body: Accepted, create: Create) -> Accepted:
-    """`body` as the association wants it: following another execution, with the witness that one is bound to, or none."""
-    prior = create.after
-    if prior is None:
-        return replace(body, after=None, after_witness=None, after_finished=False)
-    peer = prior.record.first_peer
-    return replace(
-        body,
-        after=prior.execution,
-        after_witness=None if peer is None else peer.witness,
-        after_finished=create.after_finished,
-    )
 
 
 def _flags(record: Record) -> tuple[int, str | None, int]:

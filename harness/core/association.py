@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.core.contract import ReplayClass
 from harness.core.events import Accepted, Outcome
 from harness.core.ids import ExecutionId, RunId
-from harness.core.moment import Moment, passed
+from harness.core.moment import Moment, earlier, passed
 from harness.core.state import Record, State
 
 
@@ -61,12 +61,26 @@ class KeyConflict:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """An equal effect is unresolved; nothing is sent until somebody decides."""
+    """An equal effect is unresolved, or its outcome stays unknown; nothing is sent until somebody decides."""
 
     execution: ExecutionId
 
 
 Association = Create | Attach | KeyConflict | Twin
+
+
+def following(accepted: Accepted, create: Create) -> Accepted:
+    """`accepted` as it is written for `create`: following the prior, with the witness that one is bound to, or following nothing."""
+    prior = create.after
+    if prior is None:
+        return replace(accepted, after=None, after_witness=None, after_finished=False)
+    peer = prior.record.first_peer
+    return replace(
+        accepted,
+        after=prior.execution,
+        after_witness=None if peer is None else peer.witness,
+        after_finished=create.after_finished,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +109,7 @@ def associate(call: Call, priors: Priors) -> Association:
         if _repeats(call, prior):
             return Attach(prior.execution, "fingerprint")
     for prior in priors.by_effect:
-        if _is_twin(call, prior):
+        if _is_twin(call, prior) and not _was_passed(prior, priors.by_effect):
             return Twin(prior.execution)
     return Create()
 
@@ -179,10 +193,35 @@ def _was_delivered(call: Call, record: Record) -> bool:
 
 
 def _is_twin(call: Call, prior: Prior) -> bool:
-    """An equal effect that must not happen twice is open, nobody alive drives it, and it is no sibling of the same run."""
+    """An equal effect that must not happen twice is open or unknown, nobody alive drives it, and it is no sibling of the same run."""
     record = prior.record
-    if record.accepted.replay_class not in _GUARDED or record.state not in _OPEN or prior.owner == call.run:
+    if record.accepted.replay_class not in _GUARDED or prior.owner == call.run:
         return False
+    if record.state not in _OPEN:
+        return _stays_unknown(record)
     if record.state is State.IN_REVIEW or prior.owner_alive is not True:
         return True
     return call.agent
+
+
+def _stays_unknown(record: Record) -> bool:
+    """Settled as unknown without a person (a host marked as ephemeral has lost its store), and no follow-up of ours took its place."""
+    settled = record.settled
+    unknown = record.state is State.SETTLED and settled is not None and settled.outcome is Outcome.UNKNOWN
+    return unknown and settled is not None and settled.followed_by is None
+
+
+def _was_passed(prior: Prior, others: tuple[Prior, ...]) -> bool:
+    """Somebody knew that it is unknown, and ran the same once more all the same: it is nobody's question any more.
+
+    Whoever was accepted after it was settled, from another run, said `again`, maybe of one in between: the journal need not find that one.
+    """
+    settled_at = prior.record.settled_at
+    if prior.record.state is not State.SETTLED or settled_at is None:
+        return False
+    return any(
+        other.record.accepted.after == prior.execution
+        or (other.owner != prior.owner and earlier(settled_at, other.record.accepted_at))
+        for other in others
+        if other.execution != prior.execution and not _is_out_of_the_way(other.record)
+    )

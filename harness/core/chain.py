@@ -17,6 +17,10 @@ from typing import Final
 GENESIS: Final = bytes(32)
 """What the first row is linked to."""
 
+AGREES: Final = "agrees"
+NONE: Final = "none"
+"""What is said of that which vouches for a chain from outside; anything else is a sentence of how it disagrees."""
+
 _DOMAIN: Final = b"harness/journal/v1\n"
 _FRAME: Final = Struct(">QIIQ")
 _NO_EXECUTION: Final = 2**32 - 1

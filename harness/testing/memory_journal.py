@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.core.association import Association, Create, Prior, Priors
+from harness.core.association import Association, Create, Prior, Priors, following
 from harness.core.chain import GENESIS, Row, link
 from harness.core.event_codec import decode, encode
 from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
@@ -48,7 +48,7 @@ class MemoryJournal:
         if isinstance(decided, Create):
             if self._record(execution) is not None:
                 raise JournalError(f"{execution} was accepted before")
-            events.append(replace(accepted, body=_following(body, decided), execution=execution, epoch=1))
+            events.append(replace(accepted, body=following(body, decided), execution=execution, epoch=1))
         self._write(events)
         return decided
 
@@ -204,19 +204,6 @@ class MemoryJournal:
             next((prior for prior in found if prior.execution == again), None),
             those(lambda body: again is not None and body.after == again),
         )
-
-
-def _following(body: Accepted, create: Create) -> Accepted:
-    if create.after is None:
-        return replace(body, after=None, after_witness=None, after_finished=False)
-    peer = create.after.record.first_peer
-    witness = None if peer is None else peer.witness
-    return replace(
-        body,
-        after=create.after.execution,
-        after_witness=witness,
-        after_finished=create.after_finished,
-    )
 
 
 def _opener(events: Sequence[Event]) -> RunId:
