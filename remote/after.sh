@@ -11,7 +11,7 @@ h_after() {
     h_fence "$1" "$2" "$h_token"
     [ "$h_val" = tried ] || [ "$h_val" = other-witness ] || {
         [ "$h_val" = store-changed ] || h_refuse "$h_val"
-        h_say "after state=store-changed"
+        h_say "after state=unknown"
     }
     h_after_state "$1" "$2" "$3"
 }

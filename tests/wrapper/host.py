@@ -31,7 +31,7 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def new_id() -> str:
-    return "act_" + "".join(secrets.choice(_ALPHABET) for _ in range(26))
+    return "act_0" + "".join(secrets.choice(_ALPHABET) for _ in range(25))
 
 
 def hex32() -> str:

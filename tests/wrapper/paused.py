@@ -14,9 +14,11 @@ RUNNING = "echo $$ >pid; echo begun; read x <wait; echo over"
 class Paused:
     """A command that runs until it is let go."""
 
-    def __init__(self, host: Host, argv: tuple[str, ...] = ("/bin/bash", "-c", RUNNING)) -> None:
+    def __init__(
+        self, host: Host, argv: tuple[str, ...] = ("/bin/bash", "-c", RUNNING), identifier: str | None = None
+    ) -> None:
         self.host = host
-        self.identifier = new_id()
+        self.identifier = identifier or new_id()
         self.gate = host.home / "wait"
         os.mkfifo(self.gate)
         self._started = host.start_run(argv, self.identifier)

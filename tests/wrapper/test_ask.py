@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -244,8 +245,12 @@ def test_a_stranger_with_the_commands_old_pid_is_not_signalled(host: Host, pause
     os.kill(paused.supervisor, signal.SIGKILL)
     paused.reply()
     (first,) = host.directory(paused.identifier).glob("j.*")
-    first.write_text(f"{os.getpid()} 1 \n")
-    answer = host.cancel("stop", paused.identifier)
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:
+        first.write_text(f"{stranger.pid} 1 \n")
+        answer = host.cancel("stop", paused.identifier)
+        unharmed = stranger.poll()
+        stranger.kill()
+    assert unharmed is None
     assert fields(answer.line("cancel")) == {"sent": "none", "survivors": "1"}
 
 
