@@ -14,6 +14,7 @@ from harness.core.events import Accepted, CallReceived, Event
 from harness.core.fingerprint import effect_digest, intent_fingerprint, parts, template
 from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_execution_id
 from harness.core.moment import MICROSECONDS
+from harness.core.state import State
 from harness.core.stored import store_action
 from harness.perform import World
 from harness.ports import Life, RequestError
@@ -106,6 +107,8 @@ def _with_life(world: World, priors: Priors) -> Priors:
     """The priors with the liveness of their owners, which only this machine can tell."""
 
     def alive(prior: Prior) -> Prior:
+        if prior.record.state is State.SETTLED:
+            return prior  # nobody drives it: there may be many of these, and to ask costs a file each
         life = Life.DEAD if prior.record.released else world.machine.owner(prior.owner).life
         return replace(prior, owner_alive=None if life is Life.UNKNOWN else life is Life.ALIVE)
 
