@@ -355,7 +355,9 @@ async def test_a_contact_that_fails_is_not_sent_and_no_step_of_the_action(
     marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
 ) -> None:
     host.refusals[Verb.CONTACT] = "store-owner"
-    assert await send(marked, permits, sink) == NotSent(Step.AUTHENTICATED, "store-owner", True)
+    report = await send(marked, permits, sink)
+    assert isinstance(report, NotSent)
+    assert (report.step, report.reason, report.permanent) == (Step.AUTHENTICATED, "store-owner", True)
     assert permits.offers == []
 
 
