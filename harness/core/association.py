@@ -207,14 +207,15 @@ def _is_twin(call: Call, prior: Prior) -> bool:
 def _stays_unknown(record: Record) -> bool:
     """Settled as unknown without a person (a host marked as ephemeral has lost its store), and no follow-up of ours took its place."""
     settled = record.settled
-    unknown = record.state is State.SETTLED and settled is not None and settled.outcome is Outcome.UNKNOWN
-    return unknown and settled is not None and settled.followed_by is None
+    if record.state is not State.SETTLED or settled is None:
+        return False
+    return settled.outcome is Outcome.UNKNOWN and settled.followed_by is None
 
 
 def _was_passed(prior: Prior, others: tuple[Prior, ...]) -> bool:
-    """Somebody knew that it is unknown, and ran the same once more all the same: it is nobody's question any more.
+    """Its outcome was known to be unknown, and the same was sent once more all the same: it is nobody's question any more.
 
-    Whoever was accepted after it was settled, from another run, said `again`, maybe of one in between: the journal need not find that one.
+    What another run sent after the outcome came past this very check: it said `again`, maybe of one in between that was not found here.
     """
     settled_at = prior.record.settled_at
     if prior.record.state is not State.SETTLED or settled_at is None:
@@ -223,5 +224,7 @@ def _was_passed(prior: Prior, others: tuple[Prior, ...]) -> bool:
         other.record.accepted.after == prior.execution
         or (other.owner != prior.owner and earlier(settled_at, other.record.accepted_at))
         for other in others
-        if other.execution != prior.execution and not _is_out_of_the_way(other.record)
+        if other.record.attempts
+        and other.execution != prior.execution
+        and not _is_out_of_the_way(other.record)
     )

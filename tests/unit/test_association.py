@@ -32,7 +32,7 @@ from harness.core.events import (
     ResultDelivered,
     ReviewResolved,
 )
-from harness.core.ids import ExecutionId
+from harness.core.ids import ExecutionId, RunId
 from harness.core.record import Record, State
 from harness.core.reports import MarkerState
 from harness.core.state import fold
@@ -56,6 +56,7 @@ from tests.unit.builders import (
 THIRD_ACT = ExecutionId("act_01ARYZ6S41000000000000000Y")
 FOURTH_ACT = ExecutionId("act_01ARYZ6S41000000000000000X")
 FIFTH_ACT = ExecutionId("act_01ARYZ6S41000000000000000W")
+OTHER_OWNER = RunId("run_01ARYZ6S41000000000000000Y")
 WINDOW = 600.0
 SENT: tuple[Body, ...] = (planned(), ended_with(LOST))
 DONE: tuple[Body, ...] = (planned(), finished(0), settled(Outcome.SUCCEEDED))
@@ -211,7 +212,61 @@ def test_one_in_review_is_a_twin_whoever_lives() -> None:
     assert associate(call(), Priors(by_effect=(prior("in_review", alive=True),))) == Twin(ACT)
 
 
-@pytest.mark.parametrize("name", sorted(set(HISTORIES) - OPEN))
+@pytest.mark.parametrize("alive", [True, False, None])
+@pytest.mark.parametrize("agent", [False, True])
+@pytest.mark.parametrize("item", [ReplayClass.CONDITIONAL, ReplayClass.IRREVERSIBLE])
+def test_an_effect_whose_outcome_stays_unknown_is_a_twin(
+    alive: bool | None, agent: bool, item: ReplayClass
+) -> None:
+    """A throwaway host has lost its store: no person was asked, and it may have happened all the same."""
+    lost = Priors(by_effect=(prior("unknown", alive=alive, replay_class=item),))
+    assert associate(call(1e9, agent=agent), lost) == Twin(ACT)
+    assert associate(call(1e9, again=ACT), replace(lost, again=lost.by_effect[0])) == Create(
+        lost.by_effect[0], after_finished=True
+    )
+
+
+@pytest.mark.parametrize("item", [ReplayClass.READ_ONLY, ReplayClass.IDEMPOTENT])
+def test_an_unknown_outcome_of_what_may_happen_twice_is_no_twin(item: ReplayClass) -> None:
+    assert associate(call(), Priors(by_effect=(prior("unknown", replay_class=item),))) == Create()
+
+
+def test_an_unknown_outcome_that_a_follow_up_took_over_is_no_twin() -> None:
+    followed = prior("unknown")
+    assert followed.record.settled is not None
+    taken = replace(followed.record.settled, followed_by=OTHER_ACT)
+    passed = replace(followed, record=replace(followed.record, settled=taken))
+    assert associate(call(), Priors(by_effect=(passed,))) == Create()
+
+
+def later(name: str, **changes: Any) -> Prior:
+    """One that was accepted a minute after the others."""
+    found = prior(name, OTHER_ACT, **changes)
+    return replace(found, record=replace(found.record, accepted_at=at(60.0)))
+
+
+@pytest.mark.parametrize("name", ["succeeded", "succeeded, delivered"])
+@pytest.mark.parametrize("changes", [{"after": ACT}, {"owner": OTHER_OWNER}])
+def test_an_unknown_outcome_that_was_repeated_on_purpose_is_asked_about_no_more(
+    name: str, changes: dict[str, Any]
+) -> None:
+    assert associate(call(), Priors(by_effect=(later(name, **changes), prior("unknown")))) == Create()
+
+
+@pytest.mark.parametrize("name", ["accepted", "awaiting", "not_started", "not_started, after", "denied"])
+def test_a_repeat_that_sent_nothing_leaves_the_unknown_one_a_twin(name: str) -> None:
+    repeats = (later(name, after=ACT), prior("unknown"))
+    assert associate(call(), Priors(by_effect=repeats)) == Twin(ACT)
+
+
+def test_only_what_was_accepted_after_the_outcome_came_past_it() -> None:
+    beside = prior("succeeded", OTHER_ACT, owner=OTHER_OWNER)
+    sibling = later("succeeded")
+    for other in (beside, sibling):
+        assert associate(call(), Priors(by_effect=(other, prior("unknown")))) == Twin(ACT)
+
+
+@pytest.mark.parametrize("name", sorted(set(HISTORIES) - OPEN - {"unknown"}))
 def test_what_is_settled_or_never_left_is_no_twin(name: str) -> None:
     assert associate(call(agent=True), Priors(by_effect=(prior(name),))) == Create()
 
@@ -221,7 +276,7 @@ def test_a_harmless_effect_has_no_twins(item: ReplayClass) -> None:
     assert associate(call(agent=True), Priors(by_effect=(prior(replay_class=item),))) == Create()
 
 
-@pytest.mark.parametrize("name", sorted(OPEN))
+@pytest.mark.parametrize("name", sorted(OPEN | {"unknown"}))
 def test_siblings_of_one_run_are_no_twins(name: str) -> None:
     assert associate(call(agent=True), Priors(by_effect=(prior(name, owner=RUN),))) == Create()
 
@@ -332,7 +387,10 @@ def check(asked: Call, priors: Priors, found: Association) -> None:
         case KeyConflict(execution=execution):
             assert execution == asked.again or known[execution].accepted.effect != asked.accepted.effect
         case Twin(execution=execution):
-            assert known[execution].state is not State.SETTLED
+            outcome = known[execution].settled
+            assert known[execution].state is not State.SETTLED or (
+                outcome is not None and outcome.outcome is Outcome.UNKNOWN
+            )
 
 
 @pytest.mark.parametrize("agent", [True, False])
