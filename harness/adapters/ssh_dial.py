@@ -215,6 +215,7 @@ async def _handshake(
             known_hosts=([], _keys(known.authorities), _keys(known.revoked), [], [], [], []),
             host_key_alias=leg.settings.host_key_alias,
             server_host_key_algs=_host_key_algs(known),
+            encryption_algs=_FAST_FIRST,
             x509_trusted_certs=None,
             x509_trusted_cert_paths=[],
             client_keys=None,
@@ -240,6 +241,10 @@ async def _handshake(
 
 def _keys(entries: tuple[known_hosts.Entry, ...]) -> list[asyncssh.SSHKey]:
     return [entry.key for entry in entries]
+
+
+# asyncssh prefers ChaCha20, for which it sets up ciphers anew in Python for every packet: three times the work of AES-GCM.
+_FAST_FIRST: Final = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 
 
 def _host_key_algs(known: Known) -> list[str]:
