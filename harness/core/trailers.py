@@ -15,10 +15,13 @@ _STATES: Final = {state.value: state for state in MarkerState}
 
 @dataclass(frozen=True, slots=True)
 class StateTrailer:
-    """`state`, `taken` or `after` (the `kind`), with the state of the execution that is meant."""
+    """`state`, `taken` or `after` (the `kind`), with the state of the execution that is meant; None for a word that is no state (`store-changed`).
+
+    What the kind says holds without the state: nothing ran, and a probe tells the rest.
+    """
 
     kind: str
-    state: MarkerState
+    state: MarkerState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,8 @@ def parse_trailer(line: bytes) -> Trailer | None:
 def _plain(kind: bytes, pairs: dict[str, str]) -> Trailer | None:
     match kind:
         case b"state" | b"taken" | b"after":
-            state = state_of(pairs.get("state", ""))
-            return None if state is None else StateTrailer(kind.decode("ascii"), state)
+            word = pairs.get("state", "")
+            return StateTrailer(kind.decode("ascii"), state_of(word)) if WORD.fullmatch(word) else None
         case b"refused" | b"not-started":
             reason = pairs.get("reason", "")
             return RefusedTrailer(reason, kind == b"not-started") if WORD.fullmatch(reason) else None

@@ -23,6 +23,7 @@ SAID: tuple[Trailer, ...] = (
     RefusedTrailer("cancel", closed=True),
     StateTrailer("taken", MarkerState.RUNNING),
     StateTrailer("after", MarkerState.LOST),
+    StateTrailer("after", None),
     StoreChangedTrailer(),
 )
 

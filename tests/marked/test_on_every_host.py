@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.events import CheckAnswer
-from harness.core.ids import StoreId
+from harness.core.ids import StoreId, Witness
 from harness.core.reports import (
     Blocked,
     Finished,
@@ -219,6 +219,18 @@ async def test_a_witness_that_is_gone_stops_a_resend(
     found = await probe(marked, ask_of(ONE, permits))
     assert isinstance(found, MarkerReport)
     assert (found.state, found.proven) == (MarkerState.ABSENT, False)
+    assert rig.effects() == 1
+
+
+async def test_a_follow_up_of_one_whose_witness_is_gone_is_blocked_by_it(
+    marked: Marked, rig: Rig, permits: Permits, sink: Kept
+) -> None:
+    await marked.send(TARGET, ONE, MarkedRequest(rig.says(b"", b"", 0)), None, permits, sink)
+    gone = Witness("journal1_9_" + "0" * 16 + "_" + "0" * 16)
+    request = MarkedRequest(rig.says(b"", b"", 0), after=After(execution(3), gone))
+    report = await marked.send(TARGET, TWO, request, None, permits, Kept())
+    assert isinstance(report, Blocked), report
+    assert report.cause == "after"
     assert rig.effects() == 1
 
 
