@@ -20,7 +20,7 @@ from harness.core.reports import (
     Refused,
     Response,
 )
-from harness.core.state import Attempt, Record, State
+from harness.core.state import Attempt, Record, State, possible_answers
 from harness.ports import HarnessError
 from harness.runner import Driven
 
@@ -120,7 +120,7 @@ def from_record(record: Record, running: bool | None = None, attached: bool = Fa
         stderr=spooled.stderr if spooled else _NOTHING,
         attached=attached,
         question=record.review.question if record.review else None,
-        answers=record.review.answers if record.review else (),
+        answers=possible_answers(record) if record.review else (),
         next=next_step(record, running),
         record=record,
         marker=record.evidence if isinstance(record.evidence, MarkerReport) else None,

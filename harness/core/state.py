@@ -174,6 +174,8 @@ def _note(record: Record, event: Event) -> tuple[Record, Trigger | None]:
             return _settled(record, body, at), Trigger.SETTLE
         case ReviewOpened():
             return replace(record, review=body), Trigger.REVIEW
+        case ReviewResolved() if record.state is State.IN_REVIEW and _is_no_answer(record, body):
+            return fault(record, f"answered {body.answer.value}, which was not among the answers"), None
         case ReviewResolved():
             return replace(_settled(record, _answered(record, body), at), answer=body), Trigger.RESOLVE
         case ReviewContradicted():
@@ -199,6 +201,8 @@ def too_late(record: Record, event: Event) -> str | None:
     if event.epoch != record.epoch and not isinstance(event.body, ReviewResolved):
         return f"{record.execution} is driven by {record.run} now"
     trigger = _note(record, event)[1]
+    if isinstance(event.body, ReviewResolved) and _is_no_answer(record, event.body):
+        return f"{event.body.answer.value} is no answer to {record.execution} now"
     if trigger is not None and (record.state, trigger) not in TRANSITIONS:
         return f"{record.execution} is {record.state.value} now"
     return None
@@ -215,9 +219,18 @@ def _settled(record: Record, body: Settled, at: Moment) -> Record:
 
 
 def possible_answers(record: Record) -> tuple[str, ...]:
-    """What a person may answer about `record`: nobody can say *not started* of what was seen to start."""
+    """What a person may answer about `record` now, and to its open question, if it has one.
+
+    Nobody can say *not started* of what was seen to start, even if that was seen after the question was asked.
+    """
     ran = (Outcome.SUCCEEDED.value, Outcome.FAILED.value)
-    return ran if record.start_seen else (*ran, Outcome.NOT_STARTED.value)
+    possible = ran if record.start_seen else (*ran, Outcome.NOT_STARTED.value)
+    review = record.review
+    return possible if review is None else tuple(answer for answer in possible if answer in review.answers)
+
+
+def _is_no_answer(record: Record, body: ReviewResolved) -> bool:
+    return body.answer.value not in possible_answers(record)
 
 
 def _answered(record: Record, body: ReviewResolved) -> Settled:

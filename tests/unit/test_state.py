@@ -52,7 +52,7 @@ from harness.core.reports import (
     Response,
     Step,
 )
-from harness.core.state import TRANSITIONS, Trigger, apply, fold
+from harness.core.state import TRANSITIONS, Trigger, apply, fold, possible_answers, too_late
 from tests.unit.builders import (
     ACT,
     DOWN,
@@ -343,12 +343,38 @@ def test_a_gate_that_was_closed_has_no_status_to_keep() -> None:
     assert closed.settled.exit_status is None
 
 
-@pytest.mark.parametrize("answer", [Outcome.NOT_STARTED, Outcome.UNKNOWN])
-def test_an_answer_that_is_no_end_has_no_status(answer: Outcome) -> None:
-    seen = record(accepted(), planned(), finished(1), opened())
-    found = apply(seen, event(ReviewResolved(answer, "me", "?"), 9.0))
+def test_an_answer_that_is_no_end_has_no_status() -> None:
+    seen = record(accepted(), planned(), ended_with(Exited(1, None)), opened())
+    found = apply(seen, event(ReviewResolved(Outcome.NOT_STARTED, "me", "?"), 9.0))
     assert found.settled is not None
     assert found.settled.exit_status is None
+
+
+@pytest.mark.parametrize("answer", list(Outcome))
+@pytest.mark.parametrize("offered", [(), ("failed",), ("succeeded", "failed"), opened().answers])
+@pytest.mark.parametrize("started", [True, False])
+def test_only_an_answer_that_was_offered_and_can_be_true_is_taken(
+    answer: Outcome, offered: tuple[str, ...], started: bool
+) -> None:
+    """The start may be seen after the question was asked; then nobody can say *not started* any more."""
+    question = replace(opened(), answers=offered)
+    asked = record(accepted(), planned(), question, *((AttemptSent(1, started=True),) if started else ()))
+    given = event(ReviewResolved(answer, "me", "looked"), 9.0)
+    found = apply(asked, given)
+    good = answer.value in offered and not (started and answer is Outcome.NOT_STARTED)
+    assert (answer.value in possible_answers(asked)) == good == (too_late(asked, given) is None)
+    if good:
+        assert (found.state, found.faults) == (State.SETTLED, ())
+    else:
+        told = f"answered {answer.value}, which was not among the answers"
+        assert found == replace(asked, faults=(told,))
+
+
+def test_an_answer_that_cannot_be_given_leaves_the_question_open_for_one_that_can() -> None:
+    wrong = ReviewResolved(Outcome.UNKNOWN, "me", "?")
+    found = record(accepted(), planned(), opened(), wrong, RESOLVED)
+    assert found.settled is not None
+    assert (found.state, found.settled.outcome) == (State.SETTLED, Outcome.FAILED)
 
 
 def test_a_contradiction_asks_again_and_keeps_the_outcome_that_it_contradicts() -> None:
