@@ -245,8 +245,18 @@ class Harness:
         wait: bool = True,
     ) -> Result:
         """The same without any journal of it (P12): asks the host itself. Raises HostSilent where it does not answer."""
-        target = self._target(host, options if options is not None else RunOptions())
-        return from_marker(await follow_unknown(self._world.marked, target, execution, listener, wait))
+        options = options if options is not None else RunOptions()
+        world = self._world
+        report = await follow_unknown(
+            world.marked,
+            self._target(host, options),
+            execution,
+            listener,
+            machine=world.machine,
+            wait=wait,
+            reconnect=options.reconnect,
+        )
+        return from_marker(report)
 
     async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Fetched:
         """One output from byte `start`, fetched from the host first where it is not all here. Raises RequestError for an unknown ID."""

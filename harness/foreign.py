@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from harness.core.action import SshTarget
+from harness.core.decisions import FIRST_CONTACT_SECONDS, STRANGER, back_off, jittered
 from harness.core.ids import ExecutionId
-from harness.core.reports import MarkerReport, OtherStore, Unreachable
+from harness.core.moment import passed
+from harness.core.reports import MarkerReport, OtherStore, ProbeReport, Step, Unreachable
 from harness.marked import CancelAsk, Marked, ProbeAsk
-from harness.ports import HarnessError, Stream
+from harness.ports import HarnessError, Machine, Stream
 from harness.tap import Listener
 
 
@@ -41,22 +43,90 @@ class _Direct:
         await self._listener.data(self._execution, stream, data)
 
 
-async def follow_unknown(
-    marked: Marked, target: SshTarget, execution: ExecutionId, listener: Listener, wait: bool
-) -> MarkerReport:
-    """Outputs from the first byte and then the marker, of an execution that no journal here knows. A link that is lost after progress is made anew.
+class _Patience:
+    """How often and since when the host was missed, and whether to try it again: as the loop does, without a journal to count in."""
 
-    Raises HostSilent when nobody answers, or another store does.
+    def __init__(self, machine: Machine, reconnect: float) -> None:
+        self._machine = machine
+        self._reconnect = reconnect
+        self._met = False
+        self._misses = 0
+        self._since = machine.now()
+
+    def met(self) -> None:
+        """The host answered: the execution has its store there, and may have left."""
+        self._met = True
+        self._misses = 0
+
+    def missed(self, report: Unreachable) -> bool:
+        """Notes a failed contact; whether it may be tried again. What cannot help ends it only for a host that never answered."""
+        now = self._machine.now()
+        if report.step >= Step.BEGUN and not report.permanent:
+            self._met = True
+        if self._misses == 0:
+            self._since = now
+        self._misses += 1
+        limit = self._reconnect if self._met else min(self._reconnect, FIRST_CONTACT_SECONDS)
+        hopeless = report.reason in STRANGER if self._met else report.permanent
+        return not hopeless and not passed(limit, self._since, now)
+
+    async def pause(self) -> None:
+        """The back-off after the newest miss."""
+        await self._machine.sleep(jittered(back_off(self._misses), self._machine.entropy(1)[0]))
+
+
+async def follow_unknown(
+    marked: Marked,
+    target: SshTarget,
+    execution: ExecutionId,
+    listener: Listener,
+    *,
+    machine: Machine,
+    wait: bool,
+    reconnect: float,
+) -> MarkerReport:
+    """Outputs from the first byte and then the marker, of an execution that no journal here knows.
+
+    Who waits for the end gets a lost host back: it is tried again for `reconnect` seconds (one that never answered: at most
+    `FIRST_CONTACT_SECONDS`). Without `wait` a lost link is made anew only after progress. Raises HostSilent when nobody answers, or another store.
     """
-    sink = _Direct(execution, listener)
+    sink, patience = _Direct(execution, listener), _Patience(machine, reconnect)
     ask = ProbeAsk(execution)
     while True:
         before = dict(sink.told)
         report = await marked.follow(target, ask, sink.told[Stream.OUT], sink.told[Stream.ERR], wait, sink)
         if isinstance(report, MarkerReport):
             return report
-        if isinstance(report, OtherStore) or report.permanent or sink.told == before:
+        progress = sink.told != before
+        if isinstance(report, OtherStore) or not (wait or progress):
             raise HostSilent(execution, report)
+        if progress:
+            patience.met()
+        if wait:
+            await _found_again(marked, target, ask, listener, patience, report)
+
+
+async def _found_again(
+    marked: Marked,
+    target: SshTarget,
+    ask: ProbeAsk,
+    listener: Listener,
+    patience: _Patience,
+    report: Unreachable,
+) -> None:
+    """Returns when the host answers about the execution again. Raises HostSilent where it does not for too long, or a stranger does."""
+    listener.news(ask.execution, "lost", report.text or report.reason)
+    answer: ProbeReport = report
+    while isinstance(answer, Unreachable):
+        if not patience.missed(answer):
+            raise HostSilent(ask.execution, answer)
+        listener.news(ask.execution, "waiting", "reconnect")
+        await patience.pause()
+        answer = (await marked.probe(target, [ask])).reports[ask.execution]
+    if isinstance(answer, OtherStore):
+        raise HostSilent(ask.execution, answer)
+    patience.met()
+    listener.news(ask.execution, "following")
 
 
 async def cancel_unknown(marked: Marked, target: SshTarget, ask: CancelAsk) -> MarkerReport:

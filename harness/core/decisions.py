@@ -135,8 +135,13 @@ STRANGER: Final = frozenset(
 
 
 def back_off(misses: int) -> float:
-    """Seconds to wait after that many failed contacts in a row (the loop adds jitter)."""
+    """Seconds to wait after that many failed contacts in a row (`jittered` spreads them)."""
     return min(BACK_OFF_MOST, BACK_OFF_FIRST * 2.0 ** min(max(misses - 1, 0), 16))
+
+
+def jittered(seconds: float, chance: int) -> float:
+    """`seconds`, times 0.75 to 1.25 by the random byte `chance`, so that many who lost the same host do not come back together."""
+    return seconds * (0.75 + chance / 510)
 
 
 @dataclass(frozen=True, slots=True)
