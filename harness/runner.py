@@ -6,9 +6,9 @@ A first run, an attach and a recovery after a crash are this loop over a set of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from harness.core.association import Create, Prior
 from harness.core.decisions import (
@@ -49,6 +49,8 @@ from harness.core.state import Record, State, apply
 from harness.perform import Job, Performer, World
 from harness.ports import HarnessError, Life, Owned, OwnerLife, RequestError, SpoolError, Superseded
 from harness.tap import Tap
+
+T = TypeVar("T")
 
 _WATCH_SECONDS: Final = 0.1
 _FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
@@ -168,8 +170,7 @@ class _Drive:
     async def _begin(self, executions: Iterable[ExecutionId]) -> None:
         """Decides about each and starts what was decided, grouped."""
         decided: list[tuple[Job, Decision]] = []
-        for execution in executions:
-            job = await self._job(execution)
+        for job in await _together([self._job(execution) for execution in executions]):
             if job is not None:
                 decision = decide(job.record, self._ask())
                 if not self._ends_with(job, decision):
@@ -302,8 +303,8 @@ class _Drive:
             case Send():
                 await self._send(jobs[0])
             case Probe():
-                for job, bodies in zip(jobs, await perform.probe(jobs), strict=True):
-                    await self._conclude(job, bodies)
+                told = zip(jobs, await perform.probe(jobs), strict=True)
+                await _together([self._conclude(job, bodies) for job, bodies in told])
             case Fence():
                 await self._conclude(jobs[0], await perform.fence(jobs[0]))
             case Follow(wait=wait):
@@ -441,6 +442,20 @@ class _Drive:
             settled = record.state in (State.SETTLED, State.IN_REVIEW)
             self._end(job, Driven(record, None if settled else Leave(why, running)))
             job.record = record
+
+
+async def _together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, done side by side so that they share commits. The first error is raised when nothing of them goes on any more."""
+    if len(works) == 1:
+        return [await works[0]]
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
 
 def _grouped(decided: Sequence[tuple[Job, Decision]]) -> list[_Group]:
