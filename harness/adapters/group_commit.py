@@ -41,7 +41,7 @@ class Hooks(Protocol):
         """Something of the transaction, or all of it, has not happened."""
 
     def committed(self) -> None:
-        """What was written is durable; still under the lock. Must not raise."""
+        """What was written is durable; still under the lock. An error here undoes nothing."""
 
     def make_room(self) -> bool:
         """Gives back reserved space after the disk was full; False if there is none."""
@@ -74,7 +74,10 @@ class GroupCommit:
         self._hooks = hooks
         self._queue: SimpleQueue[_Job | _Watch | None] = SimpleQueue()
         self._watches: list[_Watch] = []
+        self._taken: list[_Job | _Watch | None] = []
+        self._failed: BaseException | None = None
         self._broken: JournalError | None = None
+        self._full = False
         self._why: Exception = JournalError("the journal has not been asked yet")
         self._closed = False
         self._gate = threading.Lock()
@@ -116,12 +119,31 @@ class GroupCommit:
         with self._gate:
             if self._closed:
                 raise JournalError("the journal is closed")
+            if self._failed is not None:
+                raise _failure(self._failed)
             self._queue.put(item)
 
     def _run(self) -> None:
+        """Serves until it is closed. What goes wrong outside of a job is a defect: it ends the journal for this process, and nobody waits in vain."""
+        try:
+            self._serve()
+        except BaseException as error:  # noqa: BLE001 - everybody who asks is told of it
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        with self._gate:
+            self._failed = error
+            waiting = [*self._taken, *self._watches]
+            while not self._queue.empty():
+                waiting.append(self._queue.get())
+        for item in waiting:
+            if item is not None:
+                _set(item.done, _failure(error))
+
+    def _serve(self) -> None:
         open_ = True
         while open_:
-            items = self._take()
+            items = self._taken = self._take()
             open_ = None not in items
             self._watches += [item for item in items if isinstance(item, _Watch)]
             jobs = [item for item in items if isinstance(item, _Job) and not item.done.cancelled()]
@@ -162,22 +184,37 @@ class GroupCommit:
             for job in jobs:
                 self._write([job])
             return
-        if results is None and jobs[0].vital and self._hooks.make_room():
+        if results is None and self._full and jobs[0].vital and self._hooks.make_room():
             results = self._transaction(jobs)
         for job, result in zip(jobs, results or [self._why], strict=True):
             _set(job.done, result)
 
     def _transaction(self, jobs: list[_Job]) -> list[Any] | None:
         """One result or exception a job; None (and `_why`) where the transaction as a whole was not done."""
+        self._full = False
         if self._broken is not None:
             self._why = self._broken
             return None
+        results: list[Any] | None = None
         try:
             with self._turn.hold():
-                return self._inside(jobs)
+                results = self._inside(jobs)
+                self._after()
         except (OSError, SqliteError) as error:
-            self._why = self._broken or _told(error)
-            return None
+            # With results the commit was done, and stays done whatever fails after it.
+            if results is None:
+                self._full = _code(error) == _FULL
+                self._why = self._broken or _told(error)
+        return results
+
+    def _after(self) -> None:
+        """What follows a commit. It cannot undo it: where it fails, only what was remembered is not to be believed."""
+        try:
+            self._hooks.committed()
+        except Exception as error:  # noqa: BLE001 - the jobs are done, whatever this is
+            self._hooks.rolled_back()
+            if not isinstance(error, OSError | SqliteError):
+                self._broken = _failure(error)
 
     def _inside(self, jobs: list[_Job]) -> list[Any]:
         try:
@@ -191,7 +228,6 @@ class GroupCommit:
                 self._database.rollback()
             self._hooks.rolled_back()
             raise
-        self._hooks.committed()
         return results
 
     def _commit(self) -> None:
@@ -212,7 +248,7 @@ class GroupCommit:
                 return job.work()
         except SqliteError:
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             self._hooks.rolled_back()
             return error
 
@@ -222,7 +258,7 @@ class GroupCommit:
             return job.work()
         except SqliteError:
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             self._database.rollback()
             self._hooks.rolled_back()
             return error
@@ -232,7 +268,7 @@ class GroupCommit:
             return job.work()
         except (OSError, SqliteError) as error:
             return _told(error)
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller who waits for it
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             return error
 
 
@@ -249,11 +285,24 @@ def _told(error: Exception) -> JournalError:
     return JournalError(f"the journal cannot be used: {error}")
 
 
+def _failure(error: BaseException) -> JournalError:
+    """The journal's own defect, for a person; each caller gets an exception of his own."""
+    told = JournalError(
+        f"the journal has failed ({type(error).__name__}: {error}); whether the newest writes were done is not known",
+        "start again; what was written is there",
+    )
+    told.__cause__ = error
+    return told
+
+
 def _set(future: Future[Any], result: Any) -> None:
     """Hands a result or an exception to who waits; nothing where nobody does any more."""
-    if not future.set_running_or_notify_cancel():
+    if future.done() or not future.set_running_or_notify_cancel():
         return
-    if isinstance(result, BaseException):
+    if isinstance(result, StopIteration):
+        # No coroutine can raise it: its caller would wait for ever.
+        future.set_exception(RuntimeError("the work stopped an iteration"))
+    elif isinstance(result, BaseException):
         future.set_exception(result)
     else:
         future.set_result(result)

@@ -15,6 +15,7 @@ from harness.adapters.durable_files import new_file, replace, sync_directory
 from harness.core.canonical import Json, JsonValue, NotCanonical, canonical_bytes, parse_canonical
 
 RESERVE_BYTES: Final = 1024 * 1024
+ROOM_BYTES: Final = 64 * 1024
 MISSING: Final = "the note beside the journal is missing"
 DAMAGED: Final = "the note beside the journal is damaged"
 
@@ -118,6 +119,12 @@ def history(note: Note, head: int, hash_there: str | None) -> list[str]:
     if hash_there != note.hash_hex:
         return [f"the journal has another history: event {note.sequence} is not the one that was written"]
     return []
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk has less room than the files beside a database take. Raises OSError."""
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize < ROOM_BYTES
 
 
 class Reserve:

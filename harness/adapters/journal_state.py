@@ -19,7 +19,7 @@ from harness.adapters.journal_note import (
     write_note,
 )
 from harness.adapters.sqlite_rows import ADOPT, Rows
-from harness.adapters.sqlite_schema import SCHEMA
+from harness.adapters.sqlite_schema import SCHEMA, SqliteError
 from harness.core.chain import Break, check
 from harness.core.events import ApprovalVoided, Event, JournalAdopted, OwnerTaken
 from harness.core.ids import RunId
@@ -200,6 +200,6 @@ class JournalState:
     def close(self) -> None:
         """Notes how far the journal came, and closes the connection."""
         if not self.findings and self.too_new is None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, SqliteError):
                 self.write_note()
         self.database.conn.close()

@@ -10,6 +10,7 @@ A journal that was copied, rolled back, is damaged or of a newer version can be 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Final
 
 from harness.adapters.durable_files import make_directory
 from harness.adapters.group_commit import GroupCommit
-from harness.adapters.journal_note import Reserve
+from harness.adapters.journal_note import Reserve, is_full
 from harness.adapters.journal_state import JournalState
 from harness.adapters.locks import TurnLock, check_locking
 from harness.adapters.machine import machine_id
@@ -79,7 +80,7 @@ def _open(home: Path, machine: Machine, wanted: Durability, machine_name: str | 
         database = connect(home / DATABASE, wanted)
     except JournalError:
         # A full disk has no room for the files beside the database either.
-        if not reserve.release():
+        if not is_full(home) or not reserve.release():
             raise
         database = connect(home / DATABASE, wanted)
     try:
@@ -279,6 +280,9 @@ class SqliteJournal:
         await self._commits.close()
         if not self._closed:
             self._closed = True
-            with self._turn.hold():
-                self._state.close()
-            self._turn.close()
+            await asyncio.to_thread(self._shut)
+
+    def _shut(self) -> None:
+        with self._turn.hold():
+            self._state.close()
+        self._turn.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,17 @@ from harness.core.association import Create
 from harness.core.events import CancelRequested, RunClosed
 from harness.core.state import fold
 from harness.ports import JournalError, Superseded
-from harness.testing.conformance.journal_samples import accept, accepted, act, event, lost, settled
+from harness.testing.conformance.journal_samples import (
+    AT,
+    FIRST,
+    accept,
+    accepted,
+    act,
+    event,
+    lost,
+    planned,
+    settled,
+)
 from tests.journal.conftest import Opener
 
 
@@ -148,3 +159,141 @@ async def test_what_a_failed_part_had_changed_is_forgotten_within_its_transactio
     events = await journal.events(act(1))
     assert events[1:] == (cancel,)
     assert await journal.record(act(1)) == fold(act(1), events)
+
+
+class Stopped(BaseException):
+    """What is no Exception."""
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("made up"), Stopped("made up"), JournalError("made up")])
+@pytest.mark.parametrize("where", ["begin", "rolled_back"])
+async def test_when_the_journal_itself_fails_nobody_waits_in_vain(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, where: str, error: BaseException
+) -> None:
+    journal = opened()
+    await closes(journal)
+
+    def fail() -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._state, where, fail)
+        watching = asyncio.create_task(journal.changed(99))
+        calls = [
+            closes(journal),
+            journal.append([event(settled(), act(9))]),
+            *[closes(journal) for _ in range(300)],
+        ]
+        async with asyncio.timeout(60):
+            found = await asyncio.gather(watching, *calls, return_exceptions=True)
+    assert {type(each) for each in found} == {JournalError}
+    # What comes later hears the same.
+    async with asyncio.timeout(60):
+        for asked in (closes(journal), journal.head(), journal.changed(0)):
+            with pytest.raises(JournalError, match="made up") as caught:
+                await asked
+            assert caught.value.__cause__ is error
+        await journal.close()
+    assert (await opened().head()).sequence == 1
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, StopIteration, Stopped])
+@pytest.mark.parametrize("beside", [0, 5])
+async def test_what_the_work_of_one_caller_raises_is_his_alone(
+    opened: Opener, error: type[BaseException], beside: int
+) -> None:
+    journal = opened()
+
+    def fail(_: Any) -> Any:
+        raise error
+
+    calls = [closes(journal) for _ in range(beside)]
+    async with asyncio.timeout(60):
+        first, *found = await asyncio.gather(
+            accept(journal, 1, associate=fail), *calls, return_exceptions=True
+        )
+    assert isinstance(first, RuntimeError if error is StopIteration else error)
+    assert found == [None] * beside
+    async with asyncio.timeout(60):
+        await closes(journal)
+    assert (await journal.head()).sequence == beside + 1
+
+
+@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize(
+    "error", [sqlite3.OperationalError("made up"), OSError("made up"), KeyError("made up")]
+)
+async def test_an_error_after_the_commit_does_not_run_the_work_again(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, error: Exception, count: int
+) -> None:
+    journal = opened()
+    failed: list[Exception] = []
+
+    def fail() -> None:
+        failed.append(error)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._state, "committed", fail)
+        await asyncio.gather(*[accept(journal, number) for number in range(count)])
+    assert failed
+    assert (await journal.head()).sequence == count
+    if isinstance(error, KeyError):
+        with pytest.raises(JournalError, match="made up"):
+            await closes(journal)
+        journal = opened()
+    await closes(journal)
+    assert (await journal.head()).sequence == count + 1
+
+
+async def test_an_error_after_the_commit_leaves_nothing_remembered_that_is_not_so(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = opened(), opened()
+    await accept(one, 1)
+
+    def fail() -> None:
+        raise sqlite3.OperationalError("made up")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one._state, "committed", fail)
+        await closes(one)
+    await other.append([event(lost(), act(1)), event(settled(), act(1))])
+    with pytest.raises(Superseded):
+        await one.append([event(settled(), act(1))])
+    await closes(one)
+    assert (await one.head()).sequence == 5
+    assert opened().findings == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"), [("SQLITE_BUSY", True), ("SQLITE_IOERR", True), ("SQLITE_FULL", False)]
+)
+async def test_the_reserved_space_is_given_back_on_a_full_disk_only(
+    opened: Opener, home: Path, error: str, kept: bool
+) -> None:
+    journal = opened()
+    await accept(journal, 1)
+    await journal.plan(act(1), FIRST, lambda _: planned(), AT)
+    with Failing(journal, at("INSERT", error)):
+        call = journal.append([event(lost(), act(1))])
+        if kept:
+            with pytest.raises(JournalError):
+                await call
+        else:
+            await call
+    assert (home / "journal.reserve").exists() is kept
+
+
+async def test_a_journal_that_cannot_be_opened_for_another_reason_keeps_its_reserved_space(
+    opened: Opener, home: Path
+) -> None:
+    journal = opened()
+    await accept(journal, 1)
+    await journal.plan(act(1), FIRST, lambda _: planned(), AT)
+    await journal.close()
+    (home / "journal.db").rename(home / "elsewhere")
+    (home / "journal.db").mkdir()
+    with pytest.raises(JournalError):
+        opened()
+    assert (home / "journal.reserve").exists()
