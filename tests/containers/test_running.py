@@ -32,7 +32,9 @@ MEBI = 1024 * 1024
 
 
 async def stored(harness: Harness, result: Result, stream: Stream = Stream.OUT) -> bytes:
-    pieces = [piece async for piece in (await harness.output(ExecutionId(result.execution_id), stream)).pieces]
+    pieces = [
+        piece async for piece in (await harness.output(ExecutionId(result.execution_id), stream)).pieces
+    ]
     return b"".join(pieces)
 
 
