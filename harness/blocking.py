@@ -58,6 +58,7 @@ class _Loop:
     def close(self) -> None:
         """Stops the loop and ends the thread; may be called twice."""
         if self._thread.is_alive():
+            self.wait(self._loop.shutdown_default_executor())  # its threads, too
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
