@@ -177,6 +177,14 @@ class Journal(Protocol):
         """Whether our chain has an event of this sequence whose hash begins with these 16 hex digits."""
         ...
 
+    async def distrust(self, finding: str) -> None:
+        """On return nothing can be dispatched from this journal any more, by any process and after any opening, until a person adopts it.
+
+        `finding` says why, for that person; said twice it counts once. From then on JournalReadOnly is raised by `accept`, `plan`, `take`, and by
+        `append` for all but observations about attempts that were planned; reading works. Raises JournalError.
+        """
+        ...
+
     async def changed(self, since: int) -> int:
         """Returns the newest sequence as soon as it is above `since` (another process may have written). Cancellable."""
         ...

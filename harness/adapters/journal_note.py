@@ -32,13 +32,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is known beside the file. `findings` are what hosts or readers found against this journal; they hold until it is adopted."""
+    """What is known beside the file: which journal it is, where it lies, and an event that it has."""
 
     journal: str
     place: Place
     sequence: int
     hash_hex: str
-    findings: tuple[str, ...] = ()
 
 
 def place_of(path: Path, machine: str | None, boot: str) -> Place:
@@ -58,7 +57,6 @@ def write_note(path: Path, note: Note) -> None:
         "inode": str(note.place.inode),
         "sequence": note.sequence,
         "hash": note.hash_hex,
-        "findings": list(note.findings),
     }
     if note.place.machine is not None:
         record["machine"] = note.place.machine
@@ -82,14 +80,14 @@ def read_note(path: Path) -> Note | str:
 
 
 def _note(record: dict[str, Json]) -> Note:
-    machine, findings = record.get("machine"), record["findings"]
-    if not (machine is None or isinstance(machine, str)) or not isinstance(findings, list):
+    machine = record.get("machine")
+    if not (machine is None or isinstance(machine, str)):
         raise TypeError
     place = Place(machine, _text(record["boot"]), int(_text(record["device"])), int(_text(record["inode"])))
     sequence = record["sequence"]
     if not isinstance(sequence, int):
         raise TypeError
-    return Note(_text(record["journal"]), place, sequence, _text(record["hash"]), tuple(map(_text, findings)))
+    return Note(_text(record["journal"]), place, sequence, _text(record["hash"]))
 
 
 def _text(value: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +26,12 @@ from harness.core.events import ApprovalVoided, Event, JournalAdopted, OwnerTake
 from harness.core.ids import RunId
 from harness.core.moment import Moment
 from harness.core.state import State
+from harness.core.writing import only_tells
 from harness.ports import Head, JournalError, JournalReadOnly, Machine, Query
 
 NOTE_EVERY: Final = 1000
 MAX_BREAKS: Final = 1000
+MAX_FINDINGS: Final = 50
 _JOURNAL_ID: Final = "journal_id"
 _ID_BYTES: Final = 10
 
@@ -48,7 +51,8 @@ class JournalState:
         self.database = database
         self.rows = rows
         self.reserve = reserve
-        self.findings: tuple[str, ...] = ()
+        self._found: tuple[str, ...] = ()
+        self._distrusted: tuple[str, ...] = ()
         self.too_new: int | None = None
         self._path = home / "journal.db"
         self._note_path = home / "journal.note"
@@ -57,9 +61,16 @@ class JournalState:
         self._noted = 0
         self._adopting = False
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Why the journal is read-only: what was found when it was opened, and what anybody has found since."""
+        return (*self._distrusted, *self._found)
+
     def begin(self) -> None:
-        """A transaction has begun."""
+        """A transaction has begun: what other processes found against the journal holds here, too."""
         self.rows.begin()
+        if self.too_new is None:
+            self._distrusted = self.rows.distrusted()
 
     def rolled_back(self) -> None:
         """What was remembered of a transaction has not happened."""
@@ -71,7 +82,7 @@ class JournalState:
         newest = self.rows.newest()
         self.rows.begin()
         if self._adopting:
-            self._adopting, self.findings, self._noted = False, (), -NOTE_EVERY
+            self._adopting, self._found, self._distrusted, self._noted = False, (), (), -NOTE_EVERY
         if not self.findings and newest >= self._noted + NOTE_EVERY:
             # A note that is behind is true all the same.
             with contextlib.suppress(OSError):
@@ -107,11 +118,20 @@ class JournalState:
         if self.findings:
             raise JournalReadOnly(f"the journal is read-only: {'; '.join(self.findings)}", ADOPT)
 
-    def write_note(self, findings: tuple[str, ...] = ()) -> None:
+    def require_keeping(self, events: Sequence[Event]) -> None:
+        """Raises JournalReadOnly unless the events can be written: what became of attempts is kept where only hosts speak against the journal."""
+        only_hosts = bool(self._distrusted) and not self._found and self.too_new is None
+        if not (only_hosts and all(self._only_tells(event) for event in events)):
+            self.require_writable()
+
+    def _only_tells(self, event: Event) -> bool:
+        return event.execution is not None and only_tells(self.rows.record(event.execution), event)
+
+    def write_note(self) -> None:
         """Notes the newest event. Raises OSError."""
         head = self.head()
         place = place_of(self._path, self._machine_name, self._machine.now().boot)
-        write_note(self._note_path, Note(head.journal, place, head.sequence, head.hash_hex, findings))
+        write_note(self._note_path, Note(head.journal, place, head.sequence, head.hash_hex))
         self._noted = head.sequence
 
     def examine(self) -> None:
@@ -119,7 +139,8 @@ class JournalState:
         if self.rows.meta(_JOURNAL_ID) is None:
             self.rows.set_meta(_JOURNAL_ID, self._machine.entropy(_ID_BYTES).hex())
         note = read_note(self._note_path)
-        self.findings = (*self._compare(note), *self._ends())
+        self._distrusted = self.rows.distrusted()
+        self._found = (*self._compare(note), *self._ends())
         if self.findings:
             return
         try:
@@ -135,7 +156,7 @@ class JournalState:
         here = place_of(self._path, self._machine_name, self._machine.now().boot)
         there = self.rows.hash_of(note.sequence)
         told = history(note, sequence, None if there is None else there.hex())
-        return [*note.findings, *moved(note, self.journal_id(), here), *told]
+        return [*moved(note, self.journal_id(), here), *told]
 
     def _ends(self) -> list[str]:
         """Findings in the first row and the last two: opening costs the same however long the journal is."""
@@ -148,12 +169,11 @@ class JournalState:
         return list(dict.fromkeys(each.finding() for each in found))
 
     def distrust(self, finding: str) -> None:
-        """Remembers a finding beside the file."""
-        self.findings = (*self.findings, finding)
-        try:
-            self.write_note(self.findings)
-        except OSError as error:
-            raise JournalError(f"the note beside the journal cannot be written: {error.strerror}") from error
+        """Keeps a finding in the file, for everybody. One of a newer version cannot be written, and dispatches nothing as it is."""
+        known = self._distrusted
+        if self.too_new is None and finding not in known and len(known) < MAX_FINDINGS:
+            self.rows.set_distrusted((*known, finding))
+            self._distrusted = (*known, finding)
 
     def adopt(
         self, by: str, why: str, run: RunId, at: Moment, kept: frozenset[str] | None
@@ -168,6 +188,7 @@ class JournalState:
         self.rows.append(Event(at, run, JournalAdopted(previous, fresh, findings, by, why)))
         self.rows.begin()
         self.rows.set_meta(_JOURNAL_ID, fresh)
+        self.rows.set_distrusted(())
         self.rows.adopt_keys(lost)
         self._void(run, at, why)
         # The note follows after the commit: a crash between the two leaves a journal that has to be adopted once more.

@@ -193,7 +193,7 @@ class SqliteJournal:
         vital = not any(isinstance(event.body, AttemptPlanned | Accepted) for event in events)
 
         def work() -> None:
-            self._state.require_writable()
+            self._state.require_keeping(events)
             for event, body in encoded:
                 self._add(event, body)
 
@@ -239,8 +239,8 @@ class SqliteJournal:
         return await self._commits.write(lambda: self._state.adopt(by, why, run, at, self._kept_keys))
 
     async def distrust(self, finding: str) -> None:
-        """Makes the journal read-only, for every process and until it is adopted: a host has shown that it was copied or rolled back."""
-        await self._commits.write(lambda: self._state.distrust(finding))
+        """See the port. Written in the file itself: every process reads it in its next transaction."""
+        await self._commits.write(lambda: self._state.distrust(finding), vital=True)
 
     async def events(self, execution: ExecutionId) -> tuple[Event, ...]:
         """See the port. Raises JournalReadOnly where one of them is damaged."""

@@ -52,19 +52,17 @@ class ChainReader:
             return self._rows.adopted()
 
     def beside(self) -> str:
-        """Whether the note beside the file agrees with what is in it."""
-        note = read_note(self._path.with_name("journal.note"))
-        if note == MISSING:
-            return NONE
-        if isinstance(note, str):
-            return note
+        """Whether the note beside the file agrees with what is in it; and what hosts found against the journal, until it is adopted."""
         try:
+            found = self._rows.distrusted()
+            note = read_note(self._path.with_name("journal.note"))
+            if isinstance(note, str):
+                return "; ".join(found) or (NONE if note == MISSING else note)
             there = self._rows.hash_of(note.sequence)
             told = history(note, self._rows.head()[0], None if there is None else there.hex())
         except SqliteError:
             return "the file cannot be compared with the note beside it"
-        found = [*note.findings, *told]
-        return "; ".join(found) if found else AGREES
+        return "; ".join((*found, *told)) or AGREES
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Any, Final
 from sqlite_utils import Database
 
 from harness.core.association import Prior, Priors
+from harness.core.canonical import NotCanonical, canonical_bytes, parse_canonical
 from harness.core.chain import GENESIS, Row, adopted_breaks, intact, link
 from harness.core.event_codec import NotAnEvent, decode, encode
 from harness.core.events import Accepted, Event, JournalAdopted, UnknownBody
@@ -26,6 +27,7 @@ DAMAGED_RUN: Final = RunId("run_damaged")
 _RECORDS: Final = 4096
 _PRIORS: Final = 64
 _OPEN_PRIORS: Final = 256
+_DISTRUSTED: Final = "distrusted"
 _COLUMNS: Final = "sequence, prev, hash, kind, execution, body"
 
 
@@ -38,6 +40,7 @@ class Rows:
         self._head: tuple[int, bytes] | None = None
         self._adopted: dict[int, str] | None = None
         self._written: set[ExecutionId] = set()
+        self._told: tuple[str | None, tuple[str, ...]] = (None, ())
 
     def forget(self) -> None:
         """Forgets what a transaction that was rolled back (or another process) has made untrue."""
@@ -297,6 +300,17 @@ class Rows:
         for key_id in lost:
             self._sql.execute("UPDATE key_ids SET adopted = 1 WHERE key_id = ?", (key_id,))
 
+    def distrusted(self) -> tuple[str, ...]:
+        """What was found against this journal and not adopted yet."""
+        text = self.meta(_DISTRUSTED)
+        if text != self._told[0]:
+            self._told = text, _lines(text)
+        return self._told[1]
+
+    def set_distrusted(self, findings: tuple[str, ...]) -> None:
+        """For everybody who has the file open."""
+        self.set_meta(_DISTRUSTED, canonical_bytes(list(findings)).decode())
+
     def meta(self, name: str) -> str | None:
         """One value of the journal itself."""
         row = self._sql.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
@@ -314,6 +328,17 @@ class Rows:
 ADOPT: Final = (
     "nothing is dispatched until: harness audit adopt --why TEXT (harness audit verify shows the damage)"
 )
+
+
+def _lines(text: str | None) -> tuple[str, ...]:
+    """What `set_distrusted` wrote; whatever else stands there speaks against the journal, too."""
+    if text is None:
+        return ()
+    try:
+        lines = parse_canonical(text.encode())
+    except NotCanonical:
+        return (text,)
+    return tuple(map(str, lines)) if isinstance(lines, list) else (text,)
 
 
 def _flags(record: Record) -> tuple[int, str | None, int]:

@@ -17,7 +17,8 @@ from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
 from harness.core.state import Record, State, decides, fold, too_late
-from harness.ports import Head, JournalError, Owned, Query, Stop, Superseded
+from harness.core.writing import only_tells
+from harness.ports import Head, JournalError, JournalReadOnly, Owned, Query, Stop, Superseded
 
 JOURNAL_ID: Final = "memory"
 
@@ -30,6 +31,7 @@ class MemoryJournal:
         self._journal_id = journal_id
         self._waiting: set[asyncio.Event] = set()
         self._closed = False
+        self.findings: tuple[str, ...] = ()
 
     async def accept(
         self,
@@ -43,6 +45,7 @@ class MemoryJournal:
         body = accepted.body
         if not isinstance(body, Accepted):
             raise JournalError("what is to be accepted is no execution.accepted")
+        self._require_writable()
         decided = associate(self._priors(body, again))
         events = list(opening)
         if isinstance(decided, Create):
@@ -60,6 +63,7 @@ class MemoryJournal:
         at: Moment,
     ) -> AttemptPlanned | Stop:
         """See the port."""
+        self._require_writable()
         record = self._record(execution)
         if record is None:
             raise JournalError(f"{execution} is not in this journal")
@@ -72,12 +76,20 @@ class MemoryJournal:
 
     async def append(self, events: Sequence[Event]) -> None:
         """See the port."""
+        if not all(event.execution and only_tells(self._record(event.execution), event) for event in events):
+            self._require_writable()
         self._write(events)
+
+    async def distrust(self, finding: str) -> None:
+        """See the port. A journal built from these rows does not know of it."""
+        self._require_open()
+        self.findings = tuple(dict.fromkeys((*self.findings, finding)))
 
     async def take(
         self, execution: ExecutionId, run: RunId, at: Moment, previous: RunId | None
     ) -> Owned | None:
         """See the port."""
+        self._require_writable()
         record = self._record(execution)
         if record is None or record.run != previous:
             return None
@@ -167,6 +179,12 @@ class MemoryJournal:
 
     def _newest(self) -> tuple[int, bytes]:
         return (self.rows[-1][0], self.rows[-1][2]) if self.rows else (0, GENESIS)
+
+    def _require_writable(self) -> None:
+        if self.findings:
+            raise JournalReadOnly(
+                f"the journal is read-only: {'; '.join(self.findings)}", "harness audit adopt --why TEXT"
+            )
 
     def _require_open(self) -> None:
         if self._closed:

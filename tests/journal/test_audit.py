@@ -235,6 +235,22 @@ def test_a_file_whose_pages_are_gone_is_reported_up_to_there(copy: Path) -> None
     assert not found.ok
 
 
+@pytest.mark.parametrize("noted", [True, False])
+async def test_what_a_host_found_against_a_journal_shows_until_it_is_adopted(
+    tmp_path: Path, noted: bool
+) -> None:
+    journal = open_journal(tmp_path / "home", HandClock())
+    await journal.append([event(RunClosed())])
+    await journal.distrust("web1 has seen more of it")
+    if not noted:
+        (tmp_path / "home" / "journal.note").unlink()
+    found = report(tmp_path / "home" / "journal.db")
+    assert (found.ok, found.chain, found.beside) == (False, Verdict.WHOLE, "web1 has seen more of it")
+    await journal.adopt("me", "why", RUN, AT)
+    assert report(tmp_path / "home" / "journal.db").ok
+    await journal.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough for a header" * 30])
 def test_a_file_that_is_no_journal_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal.db"

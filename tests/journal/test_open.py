@@ -425,6 +425,53 @@ async def test_a_distrusted_journal_is_read_only_for_everybody_until_adopted(ope
     assert opened().findings == ()
 
 
+async def test_a_journal_is_distrusted_on_a_full_disk_too(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = opened()
+    await accept(journal, 1)
+    await journal.plan(act(1), FIRST, lambda _: planned(), AT)
+    full = sqlite_schema.SqliteError("full")
+    full.sqlite_errorname = "SQLITE_FULL"  # type: ignore[attr-defined]
+    left, keep = [full], journal._rows.set_distrusted
+
+    def once(findings: tuple[str, ...]) -> None:
+        if left:
+            raise left.pop()
+        keep(findings)
+
+    monkeypatch.setattr(journal._rows, "set_distrusted", once)
+    await journal.distrust("copied")
+    await journal.close()
+    assert opened().findings == ("copied",)
+
+
+async def test_a_journal_that_is_copied_and_distrusted_takes_no_observation_either(
+    opened: Opener, home: Path, tmp_path: Path
+) -> None:
+    journal = opened()
+    await accept(journal, 1)
+    await journal.plan(act(1), FIRST, lambda _: planned(), AT)
+    await journal.distrust("a host has seen more of it")
+    await journal.close()
+    shutil.copytree(home, tmp_path / "copy")
+    await refuses(opened(tmp_path / "copy"), "a host has seen more of it; .*copied")
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '"x"', "[[[", '{"a":1}'])
+async def test_what_cannot_be_read_where_findings_stand_makes_read_only(
+    opened: Opener, home: Path, text: str
+) -> None:
+    journal = opened()
+    await accept(journal, 1)
+    database = connect(home / "journal.db", WAL)
+    database.conn.execute("INSERT INTO meta VALUES ('distrusted', ?)", (text,))
+    database.conn.close()
+    await refuses(journal, "read-only")
+    await journal.adopt("me", "why", RUN, AT)
+    await accept(journal, 2)
+
+
 async def test_a_lost_key_stops_accepting_until_it_is_adopted(opened: Opener) -> None:
     journal = opened(kept_keys=frozenset({"k"}))
     await accept(journal, 1)

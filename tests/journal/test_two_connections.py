@@ -9,7 +9,7 @@ import pytest
 from harness.core.association import Association, Attach, Create, Priors
 from harness.core.events import JournalAdopted, Outcome
 from harness.core.state import State, fold
-from harness.ports import Owned, Stop, Superseded
+from harness.ports import JournalReadOnly, Owned, Stop, Superseded
 from harness.testing.conformance.journal_samples import (
     AT,
     FIRST,
@@ -98,3 +98,18 @@ async def test_closing_one_leaves_the_other_open(opened: Opener) -> None:
     await one.close()
     await other.append([event(lost(), act(1))])
     assert len(await other.events(act(1))) == 2
+
+
+async def test_what_one_finds_against_the_journal_stops_the_other(opened: Opener) -> None:
+    one, other = opened(), opened()
+    await accept(one, 1)
+    await accept(one, 2)
+    await other.plan(act(1), FIRST, lambda _: planned(), AT)
+    await one.distrust("a host has seen more of it")
+    for refused in (other.plan(act(2), FIRST, lambda _: planned(), AT), accept(other, 3)):
+        with pytest.raises(JournalReadOnly, match="a host has seen more of it"):
+            await refused
+    await other.append([event(lost(), act(1))])
+    await one.adopt("me", "restored", OTHER_RUN, AT)
+    await accept(other, 3)
+    assert other.findings == one.findings == opened().findings == ()

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from harness.core.events import (
+    ApprovalGranted,
     ApprovalRequested,
+    CancelRequested,
     Event,
     Outcome,
+    OutputSpooled,
     OwnerTaken,
     ReviewContradicted,
+    RunClosed,
     Settled,
+    StreamResult,
 )
 from harness.core.state import State
-from harness.ports import Journal, JournalError, Owned, Query, Superseded
+from harness.ports import Journal, JournalError, JournalReadOnly, Owned, Query, Superseded
 from harness.testing.conformance.journal_samples import (
     AT,
     FIRST,
@@ -35,6 +40,8 @@ from harness.testing.conformance.journal_samples import (
     run_id,
     settled,
 )
+
+_STREAM: Final = StreamResult(1, None, None)
 
 
 class DecidingSuite:
@@ -148,3 +155,50 @@ class DecidingSuite:
         with pytest.raises(JournalError):
             await journal.append([event(body, act(1))])
         assert await journal.events(act(1)) == ()
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            settled(),
+            planned(2),
+            question(),
+            answer(),
+            CancelRequested("me", only_if_not_started=False),
+            ApprovalGranted("d", "me", advisory=False),
+        ],
+    )
+    async def test_a_distrusted_journal_takes_nothing_but_what_became_of_attempts(
+        self, journal: Journal, body: Any
+    ) -> None:
+        await accept(journal, 1)
+        await journal.plan(act(1), FIRST, lambda _: planned(), AT)
+        await journal.distrust("host web1 has seen event 9 of it, which has 2")
+        before = await journal.head()
+        for refused in (
+            journal.append([event(lost(), act(1)), event(body, act(1))]),
+            journal.append([event(lost(), act(2))]),
+            journal.append([event(RunClosed())]),
+            journal.plan(act(1), FIRST, lambda _: planned(2), AT),
+            journal.take(act(1), OTHER_RUN, AT, RUN),
+            accept(journal, 2),
+        ):
+            with pytest.raises(JournalReadOnly, match="host web1 has seen event 9"):
+                await refused
+        assert await journal.head() == before
+        await journal.append([event(lost(), act(1)), event(OutputSpooled(_STREAM, _STREAM, None), act(1))])
+        assert len(await journal.events(act(1))) == 4
+
+    async def test_a_distrusted_journal_observes_nothing_of_what_was_never_planned(
+        self, journal: Journal
+    ) -> None:
+        await accept(journal, 1)
+        await journal.distrust("copied")
+        with pytest.raises(JournalReadOnly):
+            await journal.append([event(lost(), act(1))])
+        assert await journal.find(Query(unresolved=True)) == (act(1),)
+
+    async def test_what_is_said_twice_against_a_journal_counts_once(self, journal: Journal) -> None:
+        for finding in ("one", "two", "one"):
+            await journal.distrust(finding)
+        with pytest.raises(JournalReadOnly, match=r"^the journal is read-only: one; two$"):
+            await journal.append([event(RunClosed())])
