@@ -92,11 +92,7 @@ class Query:
     """Which executions to name. All given conditions hold; the newest first, at most `limit`."""
 
     unresolved: bool | None = None
-    run: RunId | None = None
-    place: str | None = None
     suffix: str | None = None
-    effect: str | None = None
-    undelivered: bool | None = None
     limit: int | None = None
 
 
@@ -155,10 +151,6 @@ class Journal(Protocol):
 
     async def record(self, execution: ExecutionId) -> Record | None:
         """The fold of `events`, None if there are none."""
-        ...
-
-    async def owner(self, execution: ExecutionId) -> Owned | None:
-        """Who drives it, None for an unknown execution."""
         ...
 
     async def find(self, query: Query) -> tuple[ExecutionId, ...]:

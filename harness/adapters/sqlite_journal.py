@@ -250,12 +250,8 @@ class SqliteJournal:
         """See the port."""
         return await self._commits.read(lambda: self._rows.record(execution))
 
-    async def owner(self, execution: ExecutionId) -> Owned | None:
-        """See the port."""
-        return await self._commits.read(lambda: self._rows.owner(execution))
-
     async def find(self, query: Query) -> tuple[ExecutionId, ...]:
-        """See the port. `query.run` is the run that accepted them."""
+        """See the port."""
         return await self._commits.read(lambda: self._rows.find(query))
 
     async def run_events(self, run: RunId) -> tuple[Event, ...]:

@@ -119,25 +119,24 @@ class Rows:
                 return
             after = first
         if before is None:
-            self._accept(after, event, sequence)
+            self._accept(after, sequence)
         else:
             self._sql.execute(
-                "UPDATE executions SET last = ?, run = ?, epoch = ?, unresolved = ?, outcome = ?, undelivered = ?"
+                "UPDATE executions SET last = ?, run = ?, epoch = ?, unresolved = ?, outcome = ?"
                 " WHERE execution = ?",
                 (sequence, after.run, after.epoch, *_flags(after), execution),
             )
         self._remember(execution, sequence, after)
         self._written.add(execution)
 
-    def _accept(self, record: Record, event: Event, sequence: int) -> None:
+    def _accept(self, record: Record, sequence: int) -> None:
         body = record.accepted
         self._sql.execute(
-            "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 sequence,
                 record.execution,
                 sequence,
-                event.run,
                 record.run,
                 record.epoch,
                 body.principal,
@@ -341,24 +340,18 @@ def _lines(text: str | None) -> tuple[str, ...]:
     return tuple(map(str, lines)) if isinstance(lines, list) else (text,)
 
 
-def _flags(record: Record) -> tuple[int, str | None, int]:
-    """unresolved, outcome, undelivered."""
-    settled = record.state is State.SETTLED
-    outcome = record.settled.outcome.value if settled and record.settled is not None else None
-    return int(record.unresolved), outcome, int(settled and record.delivered is None)
+def _flags(record: Record) -> tuple[int, str | None]:
+    """unresolved, outcome."""
+    settled = record.settled if record.state is State.SETTLED else None
+    return int(record.unresolved), None if settled is None else settled.outcome.value
 
 
-def _conditions(query: Query) -> tuple[list[str], list[str | int]]:
+def _conditions(query: Query) -> tuple[list[str], list[str]]:
     conditions: list[str] = []
-    values: list[str | int] = []
-    for column, flag in (("unresolved", query.unresolved), ("undelivered", query.undelivered)):
-        if flag is not None:
-            # A literal, not a parameter: only so is the partial index used.
-            conditions.append(f"{column} = {int(flag)}")
-    for column, text in (("opener", query.run), ("place", query.place), ("effect", query.effect)):
-        if text is not None:
-            conditions.append(f"{column} = ?")
-            values.append(text)
+    values: list[str] = []
+    if query.unresolved is not None:
+        # A literal, not a parameter: only so is the partial index used.
+        conditions.append(f"unresolved = {int(query.unresolved)}")
     if query.suffix:
         tail = query.suffix[::-1]
         conditions.append("tail >= ? AND tail < ?")

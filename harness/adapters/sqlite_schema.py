@@ -149,13 +149,11 @@ _EVENTS: Final = (
         BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
     """CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
         BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
-    # Derived. `accepted` is the sequence of that event, `opener` the run that accepted it, `run` with `epoch` the owner; `last` is its newest
-    # event; `tail` is its ID backwards.
+    # Derived. `accepted` is the sequence of that event, `run` with `epoch` the owner; `last` is its newest event; `tail` is its ID backwards.
     """CREATE TABLE executions (
         accepted INTEGER PRIMARY KEY,
         execution TEXT NOT NULL UNIQUE,
         last INTEGER NOT NULL,
-        opener TEXT NOT NULL,
         run TEXT NOT NULL,
         epoch INTEGER NOT NULL,
         principal TEXT NOT NULL,
@@ -166,8 +164,7 @@ _EVENTS: Final = (
         after TEXT,
         tail TEXT NOT NULL,
         unresolved INTEGER NOT NULL,
-        outcome TEXT,
-        undelivered INTEGER NOT NULL
+        outcome TEXT
     ) STRICT""",
     # Every index ends in the row's number, which is `accepted`: the newest come first without sorting.
     "CREATE INDEX by_key ON executions(principal, place, key) WHERE key IS NOT NULL",
@@ -175,11 +172,8 @@ _EVENTS: Final = (
     "CREATE INDEX by_effect ON executions(effect)",
     "CREATE INDEX by_open_effect ON executions(effect) WHERE unresolved = 1 OR outcome = 'unknown'",
     "CREATE INDEX by_after ON executions(after) WHERE after IS NOT NULL",
-    "CREATE INDEX by_opener ON executions(opener)",
-    "CREATE INDEX by_place ON executions(place)",
     "CREATE INDEX by_tail ON executions(tail)",
     "CREATE INDEX by_unresolved ON executions(unresolved) WHERE unresolved = 1",
-    "CREATE INDEX by_undelivered ON executions(undelivered) WHERE undelivered = 1",
     "CREATE TABLE runs (run TEXT, sequence INTEGER, PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
     # `adopted`: a person knows that this key is lost.
     "CREATE TABLE key_ids (key_id TEXT PRIMARY KEY, adopted INTEGER NOT NULL) STRICT, WITHOUT ROWID",

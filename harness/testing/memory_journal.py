@@ -16,7 +16,7 @@ from harness.core.event_codec import decode, encode
 from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
-from harness.core.state import Record, State, decides, fold, too_late
+from harness.core.state import Record, decides, fold, too_late
 from harness.core.writing import only_tells
 from harness.ports import Head, JournalError, JournalReadOnly, Owned, Query, Stop, Superseded
 
@@ -105,14 +105,9 @@ class MemoryJournal:
         """See the port."""
         return self._record(execution)
 
-    async def owner(self, execution: ExecutionId) -> Owned | None:
-        """See the port."""
-        record = self._record(execution)
-        return None if record is None else Owned(record.run, record.epoch)
-
     async def find(self, query: Query) -> tuple[ExecutionId, ...]:
         """See the port."""
-        found = [record.execution for record, opener in self._records() if _matches(record, opener, query)]
+        found = [record.execution for record in self._records() if _matches(record, query)]
         return tuple(found[: query.limit])
 
     async def run_events(self, run: RunId) -> tuple[Event, ...]:
@@ -200,16 +195,16 @@ class MemoryJournal:
     def _record(self, execution: ExecutionId) -> Record | None:
         return fold(execution, self._events(execution))
 
-    def _records(self) -> Iterator[tuple[Record, RunId]]:
-        """All records with the run that accepted them, the newest accepted first."""
+    def _records(self) -> Iterator[Record]:
+        """All records, the newest accepted first."""
         seen = dict.fromkeys(row[4] for row in self.rows if row[3] == Accepted.kind and row[4] is not None)
         for name in reversed(seen):
             record = self._record(ExecutionId(name))
             if record is not None:
-                yield record, _opener(self._events(record.execution))
+                yield record
 
     def _priors(self, accepted: Accepted, again: ExecutionId | None) -> Priors:
-        found = [Prior(record.execution, record, record.run, None) for record, _ in self._records()]
+        found = [Prior(record.execution, record, record.run, None) for record in self._records()]
 
         def those(same: Callable[[Accepted], bool]) -> tuple[Prior, ...]:
             return tuple(prior for prior in found if same(prior.record.accepted))
@@ -224,19 +219,6 @@ class MemoryJournal:
         )
 
 
-def _opener(events: Sequence[Event]) -> RunId:
-    return next(event.run for event in events if isinstance(event.body, Accepted))
-
-
-def _matches(record: Record, opener: RunId, query: Query) -> bool:
-    settled = record.state is State.SETTLED
-    undelivered = settled and record.delivered is None
-    wanted = (
-        (query.unresolved, record.unresolved),
-        (query.undelivered, undelivered),
-        (query.run, opener),
-        (query.place, record.accepted.place),
-        (query.effect, record.accepted.effect),
-    )
-    suffix = query.suffix is None or record.execution.endswith(query.suffix)
-    return suffix and all(asked is None or asked == known for asked, known in wanted)
+def _matches(record: Record, query: Query) -> bool:
+    wanted = query.unresolved is None or query.unresolved is record.unresolved
+    return wanted and (query.suffix is None or record.execution.endswith(query.suffix))

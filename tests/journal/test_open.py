@@ -29,6 +29,7 @@ from harness.testing.conformance.journal_samples import (
     act,
     event,
     lost,
+    owner_of,
     planned,
     settled,
 )
@@ -132,7 +133,7 @@ async def test_opening_again_finds_everything_and_nothing_wrong(opened: Opener) 
     again = opened()
     assert again.findings == ()
     assert await again.head() == head
-    assert await again.owner(act(1)) == FIRST
+    assert await owner_of(again, act(1)) == FIRST
 
 
 async def test_opening_reads_the_same_few_rows_however_long_the_journal_is(opened: Opener) -> None:
@@ -163,7 +164,7 @@ async def test_a_copied_home_is_read_only(opened: Opener, home: Path, tmp_path: 
     shutil.copytree(home, tmp_path / "copy")
     copy = opened(tmp_path / "copy")
     await refuses(copy, "copied")
-    assert await copy.owner(act(1)) == FIRST
+    assert await owner_of(copy, act(1)) == FIRST
 
 
 async def test_the_original_of_a_copy_goes_on(opened: Opener, home: Path, tmp_path: Path) -> None:
@@ -371,9 +372,9 @@ async def test_adopting_takes_everything_open_from_its_owners(opened: Opener) ->
         await accept(journal, number)
     await journal.append([event(settled(), act(2))])
     await journal.adopt("me", "why", OTHER_RUN, AT)
-    assert await journal.owner(act(1)) == Owned(OTHER_RUN, 2)
+    assert await owner_of(journal, act(1)) == Owned(OTHER_RUN, 2)
     assert (await journal.events(act(1)))[-1].body == OwnerTaken(RUN)
-    assert await journal.owner(act(2)) == FIRST
+    assert await owner_of(journal, act(2)) == FIRST
 
 
 async def test_adopting_names_each_break_and_does_not_alarm_again(opened: Opener, home: Path) -> None:

@@ -35,6 +35,7 @@ from harness.testing.conformance.journal_samples import (
     create,
     event,
     lost,
+    owner_of,
     planned,
     question,
     run_id,
@@ -50,7 +51,7 @@ class DecidingSuite:
     async def test_ownership_is_taken_from_who_has_it_and_the_epoch_grows(self, journal: Journal) -> None:
         await accept(journal, 1)
         assert await journal.take(act(1), OTHER_RUN, AT, RUN) == Owned(OTHER_RUN, 2)
-        assert await journal.owner(act(1)) == Owned(OTHER_RUN, 2)
+        assert await owner_of(journal, act(1)) == Owned(OTHER_RUN, 2)
         taken = (await journal.events(act(1)))[-1]
         assert taken == Event(AT, OTHER_RUN, OwnerTaken(RUN), act(1), 2)
 
@@ -142,7 +143,7 @@ class DecidingSuite:
         await journal.take(act(1), OTHER_RUN, AT, RUN)
         await journal.append([event(lost(), act(1))])
         assert (await journal.events(act(1)))[-1] == event(lost(), act(1))
-        assert await journal.owner(act(1)) == Owned(OTHER_RUN, 2)
+        assert await owner_of(journal, act(1)) == Owned(OTHER_RUN, 2)
 
     async def test_what_is_seen_of_an_unknown_execution_is_kept(self, journal: Journal) -> None:
         await journal.append([event(lost(), act(1))])

@@ -152,6 +152,12 @@ async def seen_by(journal: Journal, again: ExecutionId | None = None, **changes:
     return seen[-1]
 
 
+async def owner_of(journal: Journal, execution: ExecutionId) -> Owned | None:
+    """Who drives an execution, None for an unknown one."""
+    record = await journal.record(execution)
+    return None if record is None else Owned(record.run, record.epoch)
+
+
 async def begun(journal: Journal) -> None:
     """Returns when a task that was just made has begun to wait."""
     await asyncio.sleep(0)
