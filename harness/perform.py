@@ -93,7 +93,8 @@ class World:
 class Job:
     """One execution that is being driven: its record as last read, our ownership, its outputs.
 
-    `attempt` is the number of the attempt under way, None before it is planned. `started` is set by the host's start frame.
+    `attempt` is the number of the attempt under way, None before it is planned. `started` is set by the host's start frame; `sent` counts the bytes
+    of its request that the transport took.
     """
 
     execution: ExecutionId
@@ -101,6 +102,7 @@ class Job:
     owned: Owned
     tap: Tap
     attempt: int | None = None
+    sent: int = 0
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -128,6 +130,7 @@ class Performer:
     async def send(self, job: Job) -> tuple[Body, ...]:
         """One attempt: contact, permit (the attempt is durable), exec request, streams."""
         job.attempt = None
+        job.sent = 0
         job.started.clear()
         try:
             action = self.action(job)
@@ -197,7 +200,9 @@ class Performer:
         """We stop watching an attempt whose end is open; what is known of it is written down."""
         if job.attempt is None:
             return
-        body: Body = AttemptObserved(job.attempt, Lost(Step.REQUESTED, 0, "we stopped watching"), 0)
+        body: Body = AttemptObserved(
+            job.attempt, Lost(Step.REQUESTED, job.sent, "we stopped watching"), job.sent
+        )
         if job.started.is_set():
             body = AttemptSent(job.attempt, started=True)
         await self._world.journal.append([self._world.event(body, job.execution, job.owned)])
@@ -309,6 +314,9 @@ class _Sink:
         self._job.started.set()
         self._world.news(self._job.execution, "started")
         self._note = asyncio.create_task(self._note_start())
+
+    def sent(self, size: int) -> None:
+        self._job.sent = size
 
     async def _note_start(self) -> None:
         await self._world.machine.sleep(_NOTE_STARTED_AFTER)

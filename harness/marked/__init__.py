@@ -4,6 +4,7 @@ from harness.marked.contacts import CONTACT_SECONDS
 from harness.marked.messages import (
     After,
     CancelAsk,
+    DispatchSink,
     FenceAsk,
     MarkedRequest,
     Offer,
@@ -12,6 +13,7 @@ from harness.marked.messages import (
     WrapperText,
     plain_line,
 )
+from harness.marked.patience import Waits
 from harness.marked.protocol import Marked, Permit
 from harness.marked.questions import Cancelled, Probed
 
@@ -20,6 +22,7 @@ __all__ = [
     "After",
     "CancelAsk",
     "Cancelled",
+    "DispatchSink",
     "FenceAsk",
     "Marked",
     "MarkedRequest",
@@ -28,6 +31,7 @@ __all__ = [
     "ProbeAsk",
     "Probed",
     "Sink",
+    "Waits",
     "WrapperText",
     "plain_line",
 ]

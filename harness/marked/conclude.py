@@ -21,7 +21,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A run's stream after its end. `word`: the begin word, None for none; `out`, `err`: bytes of the command; `text`: why it ended, for a person."""
+    """A stream after its end. `word`: the begin word, None for none; `out`, `err`: bytes of the command; `text`: why it ended, for a person.
+
+    `late`: we waited long enough.
+    """
 
     word: str | None
     trailer: Trailer | None
@@ -30,6 +33,7 @@ class Heard:
     err: int
     bytes_sent: int
     text: str = ""
+    late: bool = False
 
 
 def furthest(heard: Heard) -> Step:

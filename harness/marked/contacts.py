@@ -14,6 +14,7 @@ from harness.core.moment import Moment, age
 from harness.core.reports import Contacted, Step, Unreachable
 from harness.core.request import Verb, encode
 from harness.marked.messages import Place, WrapperText, exec_text
+from harness.marked.patience import Patience, Waits
 from harness.marked.talk import ask, one_piece, outgoing
 from harness.marked.troubles import no_frame, unusable
 from harness.ports import Connection, Exec, Head, Machine
@@ -40,8 +41,14 @@ class Contacts:
     """Answers in lines, and the contacts made of them. Holds no journal; `head` tells its newest durable event."""
 
     def __init__(
-        self, exec_: Exec, wrapper: WrapperText, machine: Machine, head: Callable[[], Awaitable[Head]]
+        self,
+        exec_: Exec,
+        wrapper: WrapperText,
+        machine: Machine,
+        head: Callable[[], Awaitable[Head]],
+        waits: Waits,
     ) -> None:
+        self._waits = waits
         self._exec = exec_
         self._wrapper = wrapper
         self._machine = machine
@@ -59,7 +66,7 @@ class Contacts:
             if shared.made != seen and shared.result is not None:
                 return shared.result
             shared.result = await self._repaired(connection, place, shared) or await self._contact(
-                connection, place
+                connection, place, shared
             )
             shared.at = self._machine.now()
             shared.made += 1
@@ -95,11 +102,13 @@ class Contacts:
         shared.broken = failed is not None
         return failed
 
-    async def _contact(self, connection: Connection, place: Place) -> Contacted | Unreachable:
+    async def _contact(
+        self, connection: Connection, place: Place, shared: _Shared
+    ) -> Contacted | Unreachable:
         head = await self._head()
         witness = new_witness(head.journal, head.sequence, head.hash_hex, self._machine.entropy(8))
         keys = [("witness", str(witness)), ("journal", head.journal)]
-        answer = await self.ask(connection, place, Verb.CONTACT, keys, most=16)
+        answer = await self.ask(connection, place, Verb.CONTACT, keys, 16, self._waits.answer)
         match answer:
             case Unreachable():
                 return answer
@@ -108,22 +117,31 @@ class Contacts:
             case Lines():
                 said = parse_contact(answer.lines)
         if isinstance(said, Broken):
+            shared.broken = True
             return Unreachable(Step.BEGUN, "answer", False, said.why)
         if said.witness != witness or said.wrapper not in ("-", self._wrapper.sha256):
-            return Unreachable(Step.BEGUN, "answer", False, "another witness or wrapper than was asked for")
+            shared.broken = True
+            text = "another witness or wrapper than was asked for; the wrapper is installed anew next time"
+            return Unreachable(Step.BEGUN, "answer", False, text)
         return _contacted(said, self._wrapper.sha256, connection.host_key)
 
     async def ask(
-        self, connection: Connection, place: Place, verb: Verb, keys: Sequence[tuple[str, str]], most: int
+        self,
+        connection: Connection,
+        place: Place,
+        verb: Verb,
+        keys: Sequence[tuple[str, str]],
+        most: int,
+        seconds: float,
     ) -> Lines | ErrorAnswer | Unreachable:
-        """One answer of at most `most` lines. Installs the wrapper once where it is not there, or where nothing answers."""
-        first = await self._once(connection, place, verb, keys, most)
+        """One answer of at most `most` lines, within `seconds`. Installs the wrapper once where it is not there, or where nothing answers."""
+        first = await self._once(connection, place, verb, keys, most, seconds)
         if isinstance(first, Lines | ErrorAnswer | Unreachable):
             return first
         failed = await self.install(connection, place)
         if failed is not None:
             return failed
-        second = await self._once(connection, place, verb, keys, most)
+        second = await self._once(connection, place, verb, keys, most, seconds)
         match second:
             case Silent():
                 return no_frame(second.noise)
@@ -136,7 +154,7 @@ class Contacts:
 
     async def install(self, connection: Connection, place: Place) -> Unreachable | None:
         """Puts the wrapper where the boot text looks for it; None when it is there and durable. May be called twice."""
-        answer = await self._once(connection, place, Verb.INSTALL, [], most=4)
+        answer = await self._once(connection, place, Verb.INSTALL, [], 4, self._waits.answer)
         match answer:
             case Unreachable():
                 return answer
@@ -152,7 +170,13 @@ class Contacts:
                 return Unreachable(Step.BEGUN, "answer", False, "another wrapper than was sent is installed")
 
     async def _once(
-        self, connection: Connection, place: Place, verb: Verb, keys: Sequence[tuple[str, str]], most: int
+        self,
+        connection: Connection,
+        place: Place,
+        verb: Verb,
+        keys: Sequence[tuple[str, str]],
+        most: int,
+        seconds: float,
     ) -> Lines | ErrorAnswer | NoWrapper | Silent | Unreachable:
         nonce = new_token(self._machine.entropy(16))
         raw, size = None, 0
@@ -166,7 +190,8 @@ class Contacts:
         except ValueError as error:
             return Unreachable(Step.AUTHENTICATED, "request", True, str(error))
         reader = AnswerReader(nonce, most)
-        result = await ask(self._exec, connection, text, outgoing(request, raw, size), reader)
+        bytes_ = outgoing(request, raw, size)
+        result = await ask(self._exec, connection, text, bytes_, reader, Patience(seconds))
         if isinstance(result, Lines):
             return error_of(result.lines) or result
         return result

@@ -49,6 +49,14 @@ class Sink(Protocol):
         ...
 
 
+class DispatchSink(Sink, Protocol):
+    """The sink of a dispatch, which hears of our own side, too."""
+
+    def sent(self, size: int) -> None:
+        """So many bytes of the request (its stdin included) the transport has taken so far; called often, and never after the report."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """The execution that a run follows: it has to be fenced or lost, or (`finished`: a person asked for another) finished."""
@@ -87,28 +95,34 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAsk:
-    """A question about one execution. What is not known is None; without the witness `absent` proves nothing (P12)."""
+    """A question about one execution. What is not known is None; without the witness `absent` proves nothing (P12).
+
+    `host_key`: the fingerprint that the execution is bound to. Where it is neither the key that answers nor one that is accepted for its name,
+    another host answers, and it is asked nothing.
+    """
 
     execution: ExecutionId
     witness: Witness | None = None
     store_id: StoreId | None = None
     store_path: str | None = None
+    host_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FenceAsk:
-    """Take the gate of one execution, inside the witness it is bound to. `token` names this fence."""
+    """Take the gate of one execution, inside the witness it is bound to. `token` names this fence; `host_key` as in a probe."""
 
     execution: ExecutionId
     witness: Witness
     token: Token
     store_id: StoreId
     store_path: str
+    host_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CancelAsk:
-    """Stop one execution; `token` names the fence where it has not started. `fence` does only that."""
+    """Stop one execution; `token` names the fence where it has not started. `fence` does only that. `grace`: seconds; `host_key` as in a probe."""
 
     execution: ExecutionId
     witness: Witness | None
@@ -117,6 +131,13 @@ class CancelAsk:
     grace: str = "5"
     store_id: StoreId | None = None
     store_path: str | None = None
+    host_key: str | None = None
+
+
+def strange(connection: Connection, host_key: str | None) -> bool:
+    """Whether another host answers than the one with `host_key` (None: any will do), which is not accepted for its name any more either."""
+    known = {connection.host_key} | connection.accepted_host_keys
+    return host_key is not None and host_key not in known
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,21 +17,24 @@ from harness.core.request import Verb, beyond_ascii
 from harness.core.text import host_text
 from harness.marked.conclude import Expected, conclude
 from harness.marked.messages import (
+    DispatchSink,
     MarkedRequest,
     Offer,
-    Sink,
     command_sections,
     exec_text,
     place_of,
     run_request,
+    strange,
 )
+from harness.marked.patience import Patience
 from harness.marked.questions import Questions
-from harness.marked.streams import listen
+from harness.marked.streams import Hearing, listen
 from harness.marked.talk import converse, outgoing
 from harness.ports import ChannelEnd, Chunk, Connection, Stop
 
 Permit = Callable[[Offer], Awaitable[AttemptPlanned | Stop]]
 _NO_TOKEN: Final = "0" * 32
+_MISSING: Final = Refused("missing")
 
 
 class Marked(Questions):
@@ -54,7 +57,7 @@ class Marked(Questions):
         request: MarkedRequest,
         bound: Peer | None,
         permit: Permit,
-        sink: Sink,
+        sink: DispatchSink,
     ) -> DispatchReport | Stop:
         """One attempt. `bound` is the peer of the execution's first planned attempt, None if none was planned: then the contact's is offered.
 
@@ -73,11 +76,16 @@ class Marked(Questions):
         self, target: SshTarget, execution: ExecutionId, request: MarkedRequest, bound: Peer | None
     ) -> Offer | NotSent:
         """Contact made and the request proven to be one that can be sent, or why not."""
-        met = await self.contact(target, bound.store_path if bound is not None else None)
-        if isinstance(met, Unreachable):
-            # how far the contact's own exec request came says nothing about the action: none of it has left
-            return NotSent(min(met.step, Step.AUTHENTICATED), met.reason, met.permanent, met.text)
-        connection, contacted = met
+        connection = await self._exec.connect(target)
+        if isinstance(connection, Unreachable):
+            return _not_sent(connection)
+        if bound is not None and strange(connection, bound.host_key):
+            text = f"another host answered: it shows {connection.host_key}, and {bound.host_key} is not accepted for its name any more"
+            return NotSent(Step.AUTHENTICATED, "other-store", False, text)
+        path = bound.store_path if bound is not None else None
+        contacted = await self._contacts.contact(connection, place_of(target, path))
+        if isinstance(contacted, Unreachable):
+            return _not_sent(contacted)
         if bound is not None and bound.store_id != contacted.store_id:
             return NotSent(Step.CONTACTED, "other-store", False, f"store {contacted.store_id} answered")
         peer = replace(bound, host_key=connection.host_key) if bound is not None else _peer(contacted)
@@ -98,9 +106,30 @@ class Marked(Questions):
         request: MarkedRequest,
         connection: Connection,
         planned: AttemptPlanned,
-        sink: Sink,
+        sink: DispatchSink,
     ) -> DispatchReport:
-        """From the exec request on. The attempt is planned: whatever happens from here is a report about it."""
+        """From the exec request on. The attempt is planned: whatever happens from here is a report about it.
+
+        A wrapper that is gone since the contact proves that nothing started: it is put back and the same dispatch made again, once.
+        """
+        report = await self._dispatch_once(target, execution, request, connection, planned, sink)
+        if report != _MISSING:
+            return report
+        if await self._contacts.install(connection, place_of(target, planned.peer.store_path)) is None:
+            report = await self._dispatch_once(target, execution, request, connection, planned, sink)
+        if report == _MISSING:
+            self._contacts.distrust(connection)
+        return report
+
+    async def _dispatch_once(
+        self,
+        target: SshTarget,
+        execution: ExecutionId,
+        request: MarkedRequest,
+        connection: Connection,
+        planned: AttemptPlanned,
+        sink: DispatchSink,
+    ) -> DispatchReport:
         peer, nonce = planned.peer, self._nonce()
         try:
             head = run_request(execution, request, peer, planned.token, nonce)
@@ -111,11 +140,12 @@ class Marked(Questions):
         if isinstance(channel, NotSent | Lost):
             return channel
         stdin = request.stdin() if request.stdin is not None else None
-        heard, missing = await listen(channel, outgoing(head, stdin, request.stdin_size), nonce, sink)
+        hearing = Hearing(nonce, sink, Patience(self._waits.run), command=True)
+        heard, missing = await listen(channel, outgoing(head, stdin, request.stdin_size), hearing, sink.sent)
+        if missing and heard.clean:
+            return _MISSING
         if heard.word is None and heard.clean:
             self._contacts.distrust(connection)
-        if missing and heard.clean:
-            return Refused("missing")
         return conclude(heard, Expected(execution, peer.store_id, planned.token))
 
     async def run_plain(
@@ -125,12 +155,12 @@ class Marked(Questions):
         permit: Permit,
         stdin: AsyncIterator[bytes] | None,
         stdin_size: int,
-        sink: Sink,
+        sink: DispatchSink,
     ) -> DispatchReport | Stop:
         """One unmarked command line, as the account's shell reads it. An end without a status or a signal is `Lost`, however clean."""
         connection = await self._exec.connect(target)
         if isinstance(connection, Unreachable):
-            return NotSent(connection.step, connection.reason, connection.permanent, connection.text)
+            return _not_sent(connection)
         planned = await permit(Offer(connection, None, Peer(connection.host_key, None, None, None, None)))
         if isinstance(planned, Stop):
             return planned
@@ -142,8 +172,13 @@ class Marked(Questions):
             await sink.data(chunk.stream, chunk.data)
             return False
 
-        talk = await converse(channel, outgoing(b"", stdin, stdin_size), hear)
+        talk = await converse(channel, outgoing(b"", stdin, stdin_size), hear, Patience(None), sink.sent)
         return _exited(talk.end, talk.bytes_sent)
+
+
+def _not_sent(failed: Unreachable) -> NotSent:
+    """How far a contact's own exec request came says nothing about the action: none of it has left."""
+    return NotSent(min(failed.step, Step.AUTHENTICATED), failed.reason, failed.permanent, failed.text)
 
 
 def _peer(contacted: Contacted) -> Peer:

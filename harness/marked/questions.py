@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from harness.core.action import SshTarget
 from harness.core.answers import MARKER_LINES, CancelLine, ErrorAnswer, MarkersAnswer, parse_markers
@@ -28,13 +30,16 @@ from harness.marked.messages import (
     command_sections,
     exec_text,
     place_of,
+    strange,
 )
-from harness.marked.streams import listen
+from harness.marked.patience import Patience, Waits
+from harness.marked.streams import Hearing, listen
 from harness.marked.talk import outgoing
 from harness.marked.troubles import no_frame, unusable
 from harness.ports import Connection, Exec, Head, Machine
 
 Ask = ProbeAsk | FenceAsk | CancelAsk
+_SECONDS: Final = re.compile("[0-9]{1,9}([.][0-9]{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +58,34 @@ class Cancelled:
     line: CancelLine | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A streaming question. `seconds`: its limit; with `wait` there is none once the stream has begun."""
+
+    verb: Verb
+    place: Place
+    keys: Sequence[tuple[str, str]]
+    seconds: float
+    sections: Sequence[Section] = ()
+    wait: bool = False
+
+
 class Questions:
     """What can be asked of the stores that `exec_` reaches. `head` tells the journal's newest durable event, for fresh witnesses."""
 
     def __init__(
-        self, exec_: Exec, wrapper: WrapperText, machine: Machine, head: Callable[[], Awaitable[Head]]
+        self,
+        exec_: Exec,
+        wrapper: WrapperText,
+        machine: Machine,
+        head: Callable[[], Awaitable[Head]],
+        waits: Waits | None = None,
     ) -> None:
         self._exec = exec_
         self._wrapper = wrapper
         self._machine = machine
-        self._contacts = Contacts(exec_, wrapper, machine, head)
+        self._waits = waits or Waits()
+        self._contacts = Contacts(exec_, wrapper, machine, head, self._waits)
 
     async def probe(self, target: SshTarget, asks: Sequence[ProbeAsk]) -> Probed:
         """Reports about all of `asks`: one round trip for each store that is named in them. Needs no contact and leaves nothing behind."""
@@ -80,7 +103,8 @@ class Questions:
         """Stops one execution, or fences it where it has not started. The report is the store's word after that."""
         lines = {ask.execution: f"{ask.execution} {ask.witness or '-'} {ask.token}"}
         keys = [("mode", ask.mode), ("grace", ask.grace)]
-        reports, cancelled, _ = await self._ask_all(target, [ask], Verb.CANCEL, lines, keys)
+        grace = _seconds(ask.grace)
+        reports, cancelled, _ = await self._ask_all(target, [ask], Verb.CANCEL, lines, keys, grace)
         return Cancelled(reports[ask.execution], cancelled.get(ask.execution))
 
     async def _ask_all(
@@ -90,14 +114,18 @@ class Questions:
         verb: Verb,
         lines: Mapping[ExecutionId, str],
         keys: list[tuple[str, str]],
+        grace: float = 0.0,
     ) -> tuple[dict[ExecutionId, ProbeReport], dict[ExecutionId, CancelLine], str | None]:
         connection = await self._exec.connect(target)
         if isinstance(connection, Unreachable):
             return dict.fromkeys(lines, connection), {}, None
-        reports: dict[ExecutionId, ProbeReport] = {}
+        other = OtherStore(None, connection.host_key)
+        reports: dict[ExecutionId, ProbeReport] = {
+            ask.execution: other for ask in asks if strange(connection, ask.host_key)
+        }
         cancelled: dict[ExecutionId, CancelLine] = {}
-        for place, group in _by_place(target, asks).items():
-            answer = await self._ask_markers(connection, place, verb, group, lines, keys)
+        for place, group in _by_place(target, [a for a in asks if a.execution not in reports]).items():
+            answer = await self._ask_markers(connection, place, verb, group, lines, keys, grace)
             if isinstance(answer, MarkersAnswer):
                 cancelled |= answer.cancelled
                 silent = Unreachable(
@@ -116,9 +144,11 @@ class Questions:
         group: Sequence[ExecutionId],
         lines: Mapping[ExecutionId, str],
         keys: list[tuple[str, str]],
+        grace: float,
     ) -> MarkersAnswer | Unreachable | OtherStore:
         told = [*keys, *(("id", lines[name]) for name in group)]
-        answer = await self._contacts.ask(connection, place, verb, told, len(group) * (MARKER_LINES + 1) + 4)
+        most, seconds = len(group) * (MARKER_LINES + 1) + 4, self._waits.asking(len(group), grace)
+        answer = await self._contacts.ask(connection, place, verb, told, most, seconds)
         match answer:
             case Unreachable():
                 return answer
@@ -142,65 +172,82 @@ class Questions:
             ("err", str(err_from)),
         ]
         keys.append(("wait", "yes" if wait else "no"))
-        place = place_of(target, ask.store_path, ask.store_id)
-        heard = await self._stream(target, place, Verb.FOLLOW, keys, (), sink)
+        connection = await self._exec.connect(target)
+        if isinstance(connection, Unreachable):
+            return connection
+        if strange(connection, ask.host_key):
+            return OtherStore(None, connection.host_key)
+        stream = _Stream(
+            Verb.FOLLOW, place_of(target, ask.store_path, ask.store_id), keys, self._waits.answer, wait=wait
+        )
+        heard = await self._stream(connection, stream, sink)
         if isinstance(heard, Unreachable):
             return heard
-        # The trailer says only that the stream is whole: what happened is the marker's to say, with the digests that are written after it.
-        return (await self.probe(target, [ask])).reports[ask.execution]
+        # The trailer says only that the stream is whole: what happened is the marker's to say.
+        return await self._followed(target, ask, resumed=wait or out_from > 0 or err_from > 0)
+
+    async def _followed(
+        self, target: SshTarget, ask: ProbeAsk, *, resumed: bool
+    ) -> MarkerReport | Unreachable | OtherStore:
+        """The store's report after a follow. The host writes the digests after the end: what was put together of pieces waits a moment for them."""
+        report = (await self.probe(target, [ask])).reports[ask.execution]
+        for pause in self._waits.digest if resumed else ():
+            if not _digests_due(report):
+                break
+            await self._machine.sleep(pause)
+            again = (await self.probe(target, [ask])).reports[ask.execution]
+            report = again if isinstance(again, MarkerReport) else report
+        return report
 
     async def check(
-        self, target: SshTarget, question: MarkedRequest, store_path: str | None = None
+        self,
+        target: SshTarget,
+        question: MarkedRequest,
+        store_path: str | None = None,
+        host_key: str | None = None,
     ) -> CheckAnswer | Unreachable:
         """The exit status of a harmless question (argv, env, cwd, timeout of `question`); None where the host could not ask it.
 
-        Leaves no marker; may be asked again.
+        Leaves no marker; may be asked again. `host_key`: the one that the execution is bound to, None before it is bound.
         """
-        keys = [("timeout", question.timeout)] if question.timeout is not None else []
+        timeout = question.timeout if question.timeout is not None else f"{self._waits.check:g}"
         try:
             sections = command_sections(question.argv, question.env, question.cwd)
         except ValueError as error:
             return Unreachable(Step.NOTHING, "request", True, host_text(str(error)))
-        heard = await self._stream(target, place_of(target, store_path), Verb.CHECK, keys, sections, None)
+        connection = await self._exec.connect(target)
+        if isinstance(connection, Unreachable):
+            return connection
+        if strange(connection, host_key):
+            return Unreachable(Step.AUTHENTICATED, "other-store", False, "another host answered")
+        seconds = self._waits.asking(1, _seconds(timeout))
+        place = place_of(target, store_path)
+        stream = _Stream(Verb.CHECK, place, [("timeout", timeout)], seconds, sections)
+        heard = await self._stream(connection, stream, None)
         if isinstance(heard, Unreachable):
             return heard
         return CheckAnswer(heard.trailer.status if isinstance(heard.trailer, CheckTrailer) else None)
 
     async def _stream(
-        self,
-        target: SshTarget,
-        place: Place,
-        verb: Verb,
-        keys: Sequence[tuple[str, str]],
-        sections: Sequence[Section],
-        sink: Sink | None,
+        self, connection: Connection, stream: _Stream, sink: Sink | None
     ) -> Heard | Unreachable:
         """A streaming question that was heard to its end, trailer included; the wrapper is installed once where nothing answers."""
-        connection = await self._exec.connect(target)
-        if isinstance(connection, Unreachable):
-            return connection
-        first = await self._stream_once(connection, place, verb, keys, sections, sink)
+        first = await self._stream_once(connection, stream, sink)
         if isinstance(first, Unreachable) or first.word is not None:
             return first if isinstance(first, Unreachable) else _whole(first)
-        failed = await self._contacts.install(connection, place)
+        failed = await self._contacts.install(connection, stream.place)
         if failed is not None:
             return failed
-        again = await self._stream_once(connection, place, verb, keys, sections, sink)
+        again = await self._stream_once(connection, stream, sink)
         return again if isinstance(again, Unreachable) else _whole(again)
 
     async def _stream_once(
-        self,
-        connection: Connection,
-        place: Place,
-        verb: Verb,
-        keys: Sequence[tuple[str, str]],
-        sections: Sequence[Section],
-        sink: Sink | None,
+        self, connection: Connection, stream: _Stream, sink: Sink | None
     ) -> Heard | Unreachable:
         nonce = self._nonce()
         try:
-            text = exec_text(self._wrapper, place, verb, nonce)
-            request = encode(verb, nonce, [*place.keys(), *keys], sections)
+            text = exec_text(self._wrapper, stream.place, stream.verb, nonce)
+            request = encode(stream.verb, nonce, [*stream.place.keys(), *stream.keys], stream.sections)
         except ValueError as error:
             return Unreachable(Step.AUTHENTICATED, "request", True, host_text(str(error)))
         channel = await self._exec.open(connection, text)
@@ -209,11 +256,26 @@ class Questions:
                 return Unreachable(channel.step, channel.reason, channel.permanent, channel.text)
             case Lost():
                 return Unreachable(channel.step, "link", False, channel.text)
-        heard, _ = await listen(channel, outgoing(request, None, 0), nonce, sink)
-        return heard if heard.clean else Unreachable(furthest(heard), "link", False, heard.text)
+        hearing = Hearing(nonce, sink, Patience(stream.seconds), command=stream.wait)
+        heard, _ = await listen(channel, outgoing(request, None, 0), hearing)
+        if heard.clean:
+            return heard
+        return Unreachable(furthest(heard), "timeout" if heard.late else "link", False, heard.text)
 
     def _nonce(self) -> str:
         return new_token(self._machine.entropy(16))
+
+
+def _seconds(text: str) -> float:
+    """Decimal text as seconds; what is none is refused by the host at once."""
+    return float(text) if _SECONDS.fullmatch(text) else 0.0
+
+
+def _digests_due(report: ProbeReport) -> bool:
+    """Whether it has ended and run, and its digests are not there yet (a host without a tool for them says so in their record)."""
+    if not isinstance(report, MarkerReport) or report.finish is None or "digest" in report.damaged:
+        return False
+    return report.digest is None and report.finish.reason != "not-started"
 
 
 def _whole(heard: Heard) -> Heard | Unreachable:

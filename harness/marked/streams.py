@@ -8,32 +8,46 @@ from harness.core.frames import Begun, Data, StreamReader
 from harness.core.text import host_text
 from harness.marked.conclude import Heard
 from harness.marked.messages import Sink
-from harness.marked.talk import Talk, converse
+from harness.marked.patience import Patience
+from harness.marked.talk import Talk, Told, converse
 from harness.ports import Channel, Chunk, Stream
 
 
-class Listener:
-    """Feeds one channel's chunks to the frame reader and what comes out of it to the sink (None: the bytes are only counted)."""
+class Hearing:
+    """Feeds one channel's chunks to the frame reader and what comes out of it to the sink (None: the bytes are only counted).
 
-    def __init__(self, nonce: str, sink: Sink | None) -> None:
+    `command`: once it has begun, the host waits for a command, which may be silent for as long as it likes.
+    """
+
+    def __init__(self, nonce: str, sink: Sink | None, patience: Patience, *, command: bool) -> None:
         self.reader = StreamReader(nonce)
         self._sink = sink
+        self.patience = patience
+        self._command = command
         self._sizes = {Stream.OUT: 0, Stream.ERR: 0}
 
     async def hear(self, chunk: Chunk) -> bool:
         """Takes a chunk; never has heard enough before the channel ends."""
         feed = self.reader.out if chunk.stream is Stream.OUT else self.reader.err
-        await self._pass(feed(chunk.data))
+        items = feed(chunk.data)
+        if items:
+            with self.patience.ours():
+                await self._pass(items)
         return False
 
     async def _pass(self, items: tuple[Begun | Data, ...]) -> None:
         for item in items:
             match item:
                 case Begun():
-                    if item.word == "started" and self._sink is not None:
-                        await self._sink.started()
+                    await self._begun(item.word)
                 case Data():
                     await self._data(Stream.ERR if item.err else Stream.OUT, item.data)
+
+    async def _begun(self, word: str) -> None:
+        if self._command and word != "answer":
+            self.patience.end()
+        if word == "started" and self._sink is not None:
+            await self._sink.started()
 
     async def _data(self, stream: Stream, data: bytes) -> None:
         self._sizes[stream] += len(data)
@@ -52,20 +66,25 @@ class Listener:
             err=self._sizes[Stream.ERR],
             bytes_sent=talk.bytes_sent,
             text=self._why(talk),
+            late=talk.late,
         )
 
     def _why(self, talk: Talk) -> str:
         if talk.trouble:
             return f"stdin could not be read whole ({talk.trouble})"
+        if talk.late:
+            return str(self.patience)
         if talk.end is not None and not talk.end.clean:
             return host_text(talk.end.text)
         return self.reader.noise if self.reader.word is None else ""
 
 
 async def listen(
-    channel: Channel, request: AsyncGenerator[bytes, None], nonce: str, sink: Sink | None
+    channel: Channel,
+    request: AsyncGenerator[bytes, None],
+    hearing: Hearing,
+    told: Told | None = None,
 ) -> tuple[Heard, bool]:
     """One whole conversation of a streaming verb; True where the boot text said that there is no wrapper."""
-    listener = Listener(nonce, sink)
-    talk = await converse(channel, request, listener.hear)
-    return listener.finish(talk), listener.reader.missing
+    talk = await converse(channel, request, hearing.hear, hearing.patience, told)
+    return hearing.finish(talk), hearing.reader.missing

@@ -11,15 +11,16 @@ from typing import Final
 from harness.core.frames import AnswerReader, Broken, Lines, NoWrapper, Silent
 from harness.core.reports import Lost, NotSent, Step, Unreachable
 from harness.core.text import host_text
+from harness.marked.patience import Patience
 from harness.ports import Channel, ChannelEnd, Chunk, Connection, Exec, Stream
 
-_PIECE: Final = 256 * 1024
+_PIECE: Final = 64 * 1024
 _NOISE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """How a conversation went. `bytes_sent`: bytes that the transport took; `end` None: we had heard enough.
+    """How a conversation went. `bytes_sent`: bytes that the transport took; `end` None: we had heard enough, or (`late`) waited long enough.
 
     `trouble` names what kept our own bytes from being sent whole ("" for nothing): the source failed, or had more than was announced.
     """
@@ -27,30 +28,77 @@ class Talk:
     bytes_sent: int
     end: ChannelEnd | None
     trouble: str
+    late: bool = False
 
 
-@dataclass(slots=True)
-class _Sent:
-    size: int = 0
-    trouble: str = ""
+Told = Callable[[int], None]
+"""Is told how many bytes the transport has taken so far."""
+
+
+class _Writer:
+    """Writes our side of a conversation, and counts."""
+
+    def __init__(self, channel: Channel, patience: Patience, told: Told | None) -> None:
+        self.size = 0
+        self.trouble = ""
+        self._channel = channel
+        self._patience = patience
+        self._told = told
+
+    async def write(self, outgoing: AsyncGenerator[bytes, None]) -> None:
+        async with aclosing(outgoing):
+            try:
+                while (data := await self._next(outgoing)) is not None:
+                    if not await self._all(data):
+                        return
+            except Exception as error:  # noqa: BLE001 - whatever the source does, half an input must not look like a whole one
+                self.trouble = type(error).__name__
+                await self._channel.close()
+                return
+        await self._channel.write_eof()
+        self._patience.renew()
+
+    async def _next(self, outgoing: AsyncGenerator[bytes, None]) -> bytes | None:
+        with self._patience.ours():
+            return await anext(outgoing, None)
+
+    async def _all(self, data: bytes) -> bool:
+        for at in range(0, len(data), _PIECE):
+            piece = data[at : at + _PIECE]
+            if not await self._channel.write(piece):
+                return False
+            self._took(len(piece))
+        return True
+
+    def _took(self, size: int) -> None:
+        self.size += size
+        self._patience.renew()
+        if self._told is not None:
+            self._told(self.size)
 
 
 async def converse(
-    channel: Channel, outgoing: AsyncGenerator[bytes, None], hear: Callable[[Chunk], Awaitable[bool]]
+    channel: Channel,
+    outgoing: AsyncGenerator[bytes, None],
+    hear: Callable[[Chunk], Awaitable[bool]],
+    patience: Patience,
+    told: Told | None = None,
 ) -> Talk:
-    """Writes `outgoing` and its end while `hear` gets every chunk, until the channel ends or `hear` says that it has heard enough.
+    """Writes `outgoing` and its end while `hear` gets every chunk, until the channel ends, `hear` says that it has heard enough, or time is up.
 
-    The channel is closed and no task is left when this returns, raises what `hear` raised, or is cancelled.
+    The channel is closed and no task is left when this returns, raises what `hear` raised, or is cancelled (once more while it tidies up, too).
     """
-    sent = _Sent()
-    writer = asyncio.create_task(_write(channel, outgoing, sent))
+    ours = _Writer(channel, patience, told)
+    writing = asyncio.create_task(ours.write(outgoing))
     try:
-        end = await _listen(channel, hear)
-        return Talk(sent.size, end, sent.trouble)
+        end = await patience.within(_listen(channel, hear))
+        return Talk(ours.size, end, ours.trouble, patience.up)
     finally:
-        writer.cancel()
-        await asyncio.wait([writer])
-        await channel.close()
+        writing.cancel()
+        try:
+            await asyncio.wait([writing])
+        finally:
+            await channel.close()
 
 
 async def _listen(channel: Channel, hear: Callable[[Chunk], Awaitable[bool]]) -> ChannelEnd | None:
@@ -60,20 +108,6 @@ async def _listen(channel: Channel, hear: Callable[[Chunk], Awaitable[bool]]) ->
             return item
         if await hear(item):
             return None
-
-
-async def _write(channel: Channel, outgoing: AsyncGenerator[bytes, None], sent: _Sent) -> None:
-    async with aclosing(outgoing):
-        try:
-            async for data in outgoing:
-                if not await channel.write(data):
-                    return
-                sent.size += len(data)
-        except Exception as error:  # noqa: BLE001 - whatever the source does, half an input must not look like a whole one
-            sent.trouble = type(error).__name__
-            await channel.close()
-            return
-    await channel.write_eof()
 
 
 class SourceTooLong(Exception):
@@ -100,7 +134,12 @@ async def one_piece(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def ask(
-    exec_: Exec, connection: Connection, text: str, request: AsyncGenerator[bytes, None], reader: AnswerReader
+    exec_: Exec,
+    connection: Connection,
+    text: str,
+    request: AsyncGenerator[bytes, None],
+    reader: AnswerReader,
+    patience: Patience,
 ) -> Lines | NoWrapper | Silent | Unreachable:
     """Opens a channel, sends one request and reads one answer. A complete answer counts however the channel ends after it."""
     channel = await exec_.open(connection, text)
@@ -116,8 +155,12 @@ async def ask(
         noise.extend(chunk.data[: _NOISE - len(noise)])
         return False
 
-    talk = await converse(channel, request, hear)
-    return _answered(reader.result(), talk.end, bytes(noise))
+    talk = await converse(channel, request, hear, patience)
+    result = reader.result()
+    if talk.late:
+        step = Step.BEGUN if isinstance(result, Broken) else Step.REQUESTED
+        return Unreachable(step, "timeout", False, str(patience))
+    return _answered(result, talk.end, bytes(noise))
 
 
 def _answered(

@@ -30,12 +30,13 @@ class SimulatedCrash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to one exec request: it is cut at a point, after `reply` bytes to us, or after `request` bytes from us."""
+    """What happens to one exec request: it is cut at a point, after `reply` bytes to us (`stalls`: no more come), or after `request` from us."""
 
     verb: Verb | None
     cut: Cut | None = None
     reply: int | None = None
     request: int | None = None
+    stalls: bool = False
 
 
 class Server(Protocol):
@@ -128,7 +129,7 @@ class SimChannel:
     def emit(self, stream: Stream, data: bytes) -> None:
         """Bytes from the host, as far as the budget goes."""
         for piece in self.host.pieces(data):
-            if self.ended is not None:
+            if self.ended is not None or (self.fault.stalls and self._left == 0):
                 return
             come = piece if self._left is None else piece[: self._left]
             if come:
@@ -136,12 +137,12 @@ class SimChannel:
                 self._news.set()
             if self._left is not None:
                 self._left -= len(come)
-                if self._left == 0:
+                if self._left == 0 and not self.fault.stalls:
                     self.connection.lose()
 
     def end(self, *, clean: bool, status: int | None = None) -> None:
-        """The channel's end; only the first one counts."""
-        if self.ended is None:
+        """The channel's end; only the first one counts. A stalled one has none from the host."""
+        if self.ended is None and not (clean and self.fault.stalls):
             self.ended = ChannelEnd(clean, status, None, "" if clean else "connection lost")
             self._queue.append(self.ended)
             self._news.set()

@@ -15,7 +15,10 @@ CLOSED = (MarkerState.FENCED, MarkerState.LOST)
 
 @dataclass(slots=True)
 class SimExecution:
-    """One execution's directory and what lives of it. `shown` overrides the state that the host tells; `damaged` names files."""
+    """One execution's directory and what lives of it. `shown` overrides the state that the host tells; `damaged` names files.
+
+    `digests_after`: the digests are there only at the probe after so many.
+    """
 
     execution: ExecutionId
     witness: Witness
@@ -31,6 +34,7 @@ class SimExecution:
     command: bool = False
     shown: MarkerState | None = None
     damaged: tuple[str, ...] = ()
+    digests_after: int = 0
 
     @property
     def state(self) -> MarkerState:
@@ -75,6 +79,9 @@ class SimExecution:
 
     def _digest(self) -> DigestRecord | None:
         if self.finish is None:
+            return None
+        if self.digests_after > 0:
+            self.digests_after -= 1
             return None
         return DigestRecord(
             self.execution,

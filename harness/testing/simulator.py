@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
 
 from harness.core.action import SshTarget
 from harness.core.answers import encode_marker
@@ -27,6 +25,7 @@ from harness.core.reports import Lost, MarkerState, NotSent, Step, Unreachable
 from harness.core.request import Request, Verb, decode, decode_path, encode_path, unquote
 from harness.ports import Channel, Connection, Stream
 from harness.testing.simulated_link import Cut, Fault, SimChannel, SimConnection, SimulatedCrash
+from harness.testing.simulated_parts import CAPS, STORE_PATH, Follower, Script, SimulatedWrapper
 from harness.testing.simulated_store import SimExecution, SimStore, following, start_record
 
 __all__ = [
@@ -39,44 +38,13 @@ __all__ = [
     "SimulatedWrapper",
 ]
 
-STORE_PATH: Final = "/home/sim/.local/state/harness-markers"
-CAPS: Final = "sync=file hardlinks=yes fifo=yes"
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedWrapper:
-    """A stand-in for the wrapper: its text is never run."""
-
-    text: bytes = b"simulated wrapper\n"
-    sha256: str = "5" * 64
-    boot: str = "simulated boot"
-    install_boot: str = "simulated install"
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """What a command does: its effect (None: none), its output, its end. `hold`: it runs until `release`; `late` is written after that."""
-
-    out: bytes = b""
-    err: bytes = b""
-    status: int = 0
-    effect: str | None = "ran"
-    hold: bool = False
-    late: bytes = b""
-    echo: bool = False
-
-
-@dataclass(slots=True)
-class _Follower:
-    channel: SimChannel
-    nonce: str
-    out: int
-    err: int
-    wait: bool = True
-
 
 class SimulatedHost:
-    """One account on one host, as `Exec`. Its fields may be changed by a test at any time; see the methods for what can go wrong."""
+    """One account on one host, as `Exec`. Its fields may be changed by a test at any time; see the methods for what can go wrong.
+
+    `accepted`: host keys that known_hosts accepts for it beside the one that it shows; `told_wrapper`: the SHA-256 that it says its wrapper has,
+    until one is installed; `hung`: the server takes everything, and the login shell says nothing.
+    """
 
     def __init__(self, name: str = "sim", store_id: str = "a" * 32) -> None:
         self.name = name
@@ -86,6 +54,9 @@ class SimulatedHost:
         self.caps = CAPS
         self.stores = {STORE_PATH: SimStore(StoreId(store_id), STORE_PATH)}
         self.installed: set[str] = set()
+        self.accepted: frozenset[str] = frozenset()
+        self.told_wrapper: str | None = None
+        self.hung = False
         self.scripts: dict[tuple[bytes, ...], Script] = {}
         self.default = Script()
         self.effects: list[tuple[ExecutionId | None, str]] = []
@@ -101,7 +72,7 @@ class SimulatedHost:
         self.noise = b""
         self.piece: int | None = None
         self._faults: list[Fault] = []
-        self._followers: dict[ExecutionId, list[_Follower]] = {}
+        self._followers: dict[ExecutionId, list[Follower]] = {}
         self._connection: SimConnection | None = None
 
     # -- what a test can do -----------------------------------------------------------------------------------------------------------
@@ -122,6 +93,10 @@ class SimulatedHost:
     def cut_request_after(self, size: int, verb: Verb | None = Verb.RUN) -> None:
         """The next exec request with this verb loses its link when the host has `size` bytes of its stdin."""
         self._faults.append(Fault(verb, request=size))
+
+    def stall_reply_after(self, size: int, verb: Verb | None) -> None:
+        """The next exec request with this verb gets no more than `size` bytes of its reply, and its channel no end; the link is well."""
+        self._faults.append(Fault(verb, reply=size, stalls=True))
 
     def drop(self) -> None:
         """The connection is lost now; what runs on the host goes on."""
@@ -184,7 +159,7 @@ class SimulatedHost:
         if self.unreachable is not None:
             return self.unreachable
         if self._connection is None or self._connection.lost:
-            self._connection = SimConnection(self.host_key, frozenset({self.host_key}))
+            self._connection = SimConnection(self.host_key, self.accepted | {self.host_key})
         return self._connection
 
     async def open(self, connection: Connection, exec_string: str) -> Channel | NotSent | Lost:
@@ -233,7 +208,7 @@ class SimulatedHost:
 
     def arrived(self, channel: SimChannel) -> None:
         """More of an exec request's stdin is here; serves it once it is complete."""
-        if channel.served:
+        if channel.served or self.hung:
             return
         words = shlex.split(channel.text)
         if len(words) != 8 or words[2] not in (self.wrapper.boot, self.wrapper.install_boot):
@@ -302,6 +277,7 @@ class SimulatedHost:
         """The lines of an answer."""
         if verb is Verb.INSTALL:
             self.installed.add(self.wrapper.sha256)
+            self.told_wrapper = None
             return [f"installed {self.wrapper.sha256}".encode()]
         store = self.stores.get(path)
         if verb is Verb.CONTACT:
@@ -323,7 +299,7 @@ class SimulatedHost:
         store.witnesses[witness] = {}
         said = (
             f"store {store.store_id}", f"path {encode_path(store.path.encode())}", f"boot {self.boot_id}", f"caps {self.caps}",
-            f"witness {witness}", f"newest {newest or '-'}", f"wrapper {self.wrapper.sha256}",
+            f"witness {witness}", f"newest {newest or '-'}", f"wrapper {self.told_wrapper or self.wrapper.sha256}",
         )  # fmt: skip
         return [line.encode() for line in said]
 
@@ -370,7 +346,7 @@ class SimulatedHost:
         wait = request.one("wait") == "yes"
         at = (int(request.one("out") or 0), int(request.one("err") or 0))
         self._begin(channel, nonce, "following")
-        self._followers.setdefault(found.execution, []).append(_Follower(channel, nonce, *at, wait))
+        self._followers.setdefault(found.execution, []).append(Follower(channel, nonce, *at, wait))
         self._pump(found)
 
     def _run(self, channel: SimChannel, nonce: str, store: SimStore, request: Request, stdin: bytes) -> None:
@@ -407,7 +383,7 @@ class SimulatedHost:
         script = self._effect(found.execution, found.argv)
         found.out += stdin if script.echo else script.out
         found.err += script.err
-        self._followers[found.execution] = [_Follower(channel, nonce, 0, 0)]
+        self._followers[found.execution] = [Follower(channel, nonce, 0, 0)]
         if script.hold:
             self._pump(found)
             return

@@ -71,6 +71,7 @@ class Kept:
     """A sink that keeps everything."""
 
     starts: int = 0
+    taken: int = 0
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
     began: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,6 +82,10 @@ class Kept:
         assert not self.err
         self.starts += 1
         self.began.set()
+
+    def sent(self, size: int) -> None:
+        assert size > 0
+        self.taken = size
 
     async def data(self, stream: Stream, data: bytes) -> None:
         assert data
@@ -101,7 +106,7 @@ def token(number: int) -> Token:
 def ask_of(name: ExecutionId, permits: Permits, attempt: int = 0) -> ProbeAsk:
     """The probe that a journal would ask after this plan."""
     peer = permits.planned[attempt].peer
-    return ProbeAsk(name, peer.witness, peer.store_id, peer.store_path)
+    return ProbeAsk(name, peer.witness, peer.store_id, peer.store_path, peer.host_key)
 
 
 async def pieces(data: bytes, size: int = 1000) -> AsyncIterator[bytes]:

@@ -164,3 +164,16 @@ async def test_a_host_that_cannot_be_reached_is_told_as_it_is(marked: Marked, ho
     host.unreachable = Unreachable(Step.NOTHING, "name", True, "no such host")
     assert await marked.contact(TARGET) == host.unreachable
     assert host.requests == []
+
+
+async def test_a_wrapper_that_answers_and_is_not_ours_is_installed_anew_by_the_next_contact(
+    marked: Marked, host: SimulatedHost
+) -> None:
+    await contacted(marked)
+    host.drop()
+    host.told_wrapper = "6" * 64
+    found = await marked.contact(TARGET)
+    assert isinstance(found, Unreachable)
+    assert (found.step, found.reason, found.permanent) == (Step.BEGUN, "answer", False)
+    await contacted(marked)
+    assert verbs(host) == ["install", "contact", "contact", "install", "contact"]

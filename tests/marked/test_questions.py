@@ -21,7 +21,7 @@ from harness.core.reports import (
 from harness.core.request import Verb
 from harness.marked import CancelAsk, FenceAsk, Marked, MarkedRequest, ProbeAsk
 from harness.testing.simulator import Cut, Script, SimulatedHost
-from tests.marked.rig import TARGET, Kept, Permits, ask_of, execution, token
+from tests.marked.rig import TARGET, CountingMachine, Kept, Permits, ask_of, execution, token
 
 TRUE = MarkedRequest((b"true",))
 ONE = execution(1)
@@ -97,6 +97,45 @@ async def test_another_store_is_told_and_nothing_about_the_execution(
     assert (await marked.probe(TARGET, [ask])).reports == {ONE: OtherStore(None, "SHA256:sim")}
     follow = await marked.follow(TARGET, ask, 0, 0, True, Kept())
     assert follow == OtherStore(None, "SHA256:sim")
+
+
+async def test_another_host_key_than_the_bound_one_is_asked_nothing(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    await marked.send(TARGET, ONE, TRUE, None, permits, sink)
+    ask, seen = ask_of(ONE, permits), len(host.requests)
+    assert ask.host_key == "SHA256:sim"
+    host.host_key = "SHA256:another"
+    host.drop()
+    stranger = OtherStore(None, "SHA256:another")
+    assert ask.witness is not None
+    assert ask.store_id is not None
+    assert ask.store_path is not None
+    assert (await marked.probe(TARGET, [ask])).reports == {ONE: stranger}
+    fence = FenceAsk(ONE, ask.witness, token(1), ask.store_id, ask.store_path, ask.host_key)
+    assert (await marked.fence(TARGET, [fence])).reports == {ONE: stranger}
+    cancel = CancelAsk(ONE, ask.witness, token(1), "stop", "5", ask.store_id, ask.store_path, ask.host_key)
+    cancelled = await marked.cancel(TARGET, cancel)
+    assert (cancelled.report, cancelled.line) == (stranger, None)
+    assert await marked.follow(TARGET, ask, 0, 0, True, Kept()) == stranger
+    answer = await marked.check(TARGET, TRUE, ask.store_path, ask.host_key)
+    assert answer == Unreachable(Step.AUTHENTICATED, "other-store", False, "another host answered")
+    assert len(host.requests) == seen
+
+
+async def test_a_key_that_is_accepted_for_the_name_is_the_same_host(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    await marked.send(TARGET, ONE, TRUE, None, permits, sink)
+    ask = ask_of(ONE, permits)
+    host.host_key, host.accepted = "SHA256:another", frozenset({"SHA256:sim"})
+    host.drop()
+    asks = [ask, replace(ask, execution=TWO, host_key="SHA256:third")]
+    reports = (await marked.probe(TARGET, asks)).reports
+    assert marker(reports[ONE]).state is MarkerState.FINISHED
+    assert reports[TWO] == OtherStore(None, "SHA256:another")
+    assert isinstance(await marked.follow(TARGET, ask, 0, 0, True, Kept()), MarkerReport)
+    assert await marked.check(TARGET, TRUE, ask.store_path, ask.host_key) == CheckAnswer(0)
 
 
 async def test_executions_of_two_stores_are_asked_for_in_their_own_store(
@@ -206,6 +245,49 @@ async def test_a_follow_goes_on_from_the_byte_where_our_copy_ends(
     assert (bytes(sink.out), bytes(sink.err)) == (b"12345678"[start:], b"abcdefgh"[8 - start :])
     assert report.state is MarkerState.FINISHED
     assert sink.starts == 0
+
+
+@pytest.mark.parametrize(("late", "seen"), [(1, True), (3, True), (4, False)])
+async def test_a_transfer_of_pieces_waits_a_moment_for_the_digests(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept, late: int, seen: bool
+) -> None:
+    host.default = Script(out=b"12345678")
+    await marked.send(TARGET, ONE, TRUE, None, permits, sink)
+    found = host.store.find(ONE)
+    assert found is not None
+    for out, wait in ((4, False), (0, True)):
+        found.digests_after = late
+        report = marker(await marked.follow(TARGET, ask_of(ONE, permits), out, 0, wait, Kept()))
+        assert (report.digest is not None) is seen
+
+
+async def test_the_digests_are_not_waited_for_where_nothing_was_put_together(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    await marked.send(TARGET, ONE, TRUE, None, permits, sink)
+    found = host.store.find(ONE)
+    assert found is not None
+    found.digests_after = 1
+    report = marker(await marked.follow(TARGET, ask_of(ONE, permits), 0, 0, False, Kept()))
+    assert report.digest is None
+
+
+async def test_an_end_that_is_known_is_not_lost_while_the_digests_are_waited_for(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept, machine: CountingMachine
+) -> None:
+    await marked.send(TARGET, ONE, TRUE, None, permits, sink)
+    found = host.store.find(ONE)
+    assert found is not None
+    found.digests_after = 9
+    sleep = machine.sleep
+
+    async def cut(seconds: float) -> None:
+        host.cut(Cut.AFTER_EXEC, Verb.PROBE)
+        await sleep(seconds)
+
+    machine.sleep = cut  # type: ignore[method-assign]
+    report = marker(await marked.follow(TARGET, ask_of(ONE, permits), 0, 0, True, Kept()))
+    assert report.state is MarkerState.FINISHED
 
 
 async def test_a_follow_waits_for_the_end_only_if_it_is_told_to(

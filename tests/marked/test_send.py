@@ -23,7 +23,9 @@ from harness.core.reports import (
 )
 from harness.core.request import Verb
 from harness.marked import After, FenceAsk, Marked, MarkedRequest
-from harness.ports import Stop, Stream
+from harness.marked.patience import Patience
+from harness.marked.talk import converse, outgoing
+from harness.ports import ChannelEnd, Chunk, Stop, Stream
 from harness.testing.simulator import Cut, Script, SimulatedHost
 from tests.marked.rig import TARGET, CountingMachine, Kept, Permits, execution, pieces, token
 
@@ -248,6 +250,23 @@ async def test_a_restored_home_runs_nothing(
     assert host.starts == [ONE]
 
 
+async def test_another_host_key_than_the_bound_one_is_seen_before_anything_is_asked(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    host.cut(Cut.AFTER_EXEC)
+    await send(marked, permits, sink)
+    bound, seen = permits.planned[0].peer, len(host.requests)
+    host.host_key = "SHA256:another"
+    report = await send(marked, permits, sink, bound=bound)
+    assert isinstance(report, NotSent)
+    assert (report.step, report.reason, report.permanent) == (Step.AUTHENTICATED, "other-store", False)
+    assert (len(permits.planned), len(host.requests)) == (1, seen)
+    host.accepted = frozenset({bound.host_key})
+    host.drop()
+    finish_of(await send(marked, permits, sink, bound=bound))
+    assert permits.planned[1].peer == replace(bound, host_key="SHA256:another")
+
+
 async def test_another_store_is_seen_before_the_permit(
     marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
 ) -> None:
@@ -260,13 +279,42 @@ async def test_another_store_is_seen_before_the_permit(
     assert len(permits.planned) == 1
 
 
-async def test_a_wrapper_that_is_gone_after_the_contact_ran_nothing_and_is_installed_again(
+async def test_a_wrapper_that_is_gone_after_the_contact_is_put_back_and_the_same_attempt_goes_on(
     marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
 ) -> None:
     await marked.contact(TARGET)
     host.installed.clear()
+    host.default = Script(echo=True)
+    request = MarkedRequest((b"cat",), stdin_size=3, stdin=lambda: pieces(b"abc"))
+    record = finish_of(await send(marked, permits, sink, request))
+    assert [attempt.token for attempt in permits.planned] == [record.token]
+    assert [verb for verb, _ in host.requests] == ["install", "contact", "install", "run"]
+    assert (host.starts, bytes(sink.out)) == ([ONE], b"abc")
+
+
+async def test_a_wrapper_that_does_not_stay_is_refused_after_one_more_try(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    class Forgetful(set[str]):
+        def add(self, _: str) -> None:
+            """Nothing stays."""
+
+    await marked.contact(TARGET)
+    host.installed = Forgetful()
+    opened = host.calls.count("open")
     assert await send(marked, permits, sink) == Refused("missing")
-    finish_of(await send(marked, permits, sink))
+    assert host.calls.count("open") == opened + 3
+    assert host.starts == []
+
+
+async def test_a_wrapper_that_cannot_be_put_back_is_refused(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    await marked.contact(TARGET)
+    host.installed.clear()
+    host.refusals[Verb.INSTALL] = "space"
+    assert await send(marked, permits, sink) == Refused("missing")
+    assert host.starts == []
 
 
 async def test_a_wrapper_that_says_nothing_any_more_is_lost_and_installed_again(
@@ -400,6 +448,72 @@ async def test_a_sink_that_fails_is_heard_and_leaves_no_task(
     host.default = Script(out=b"x", hold=True)
     with pytest.raises(OSError, match="no space"):
         await send(marked, permits, Full())
+
+
+@pytest.mark.parametrize("marked_one", [True, False])
+async def test_the_sink_knows_how_much_has_left_when_we_give_up(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept, marked_one: bool
+) -> None:
+    more = asyncio.Event()
+
+    async def source() -> AsyncIterator[bytes]:
+        yield b"x" * 100_000
+        more.set()
+        await asyncio.get_running_loop().create_future()
+
+    if marked_one:
+        request = MarkedRequest((b"cat",), stdin_size=200_000, stdin=source)
+        sending = asyncio.create_task(send(marked, permits, sink, request))
+    else:
+        host.stall_reply_after(0, None)
+        sending = asyncio.create_task(marked.run_plain(TARGET, "cat", permits, source(), 200_000, sink))
+    await more.wait()
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    assert sink.taken - 100_000 in (range(200, 2000) if marked_one else range(1))
+
+
+async def test_giving_up_twice_still_lets_go_of_the_channel() -> None:
+    class Stubborn:
+        """A channel whose writer is slow to let go."""
+
+        def __init__(self) -> None:
+            self.closed = False
+            self.tidying = asyncio.Event()
+            self.tidied = asyncio.Event()
+
+        async def write(self, data: bytes) -> bool:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self.tidying.set()
+                await self.tidied.wait()
+            return True
+
+        async def write_eof(self) -> bool:
+            return True
+
+        async def read(self) -> Chunk | ChannelEnd:
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError
+
+        async def close(self) -> None:
+            self.closed = True
+
+    async def hear(_: Chunk) -> bool:
+        return False
+
+    channel = Stubborn()
+    talking = asyncio.create_task(converse(channel, outgoing(b"x", None, 0), hear, Patience(None)))
+    await asyncio.sleep(0)
+    talking.cancel()
+    await channel.tidying.wait()
+    talking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await talking
+    assert channel.closed
+    channel.tidied.set()
 
 
 async def test_a_slow_sink_slows_the_host_and_not_our_own_bytes(
