@@ -101,7 +101,7 @@ async def test_a_command_without_its_supervisor_is_an_orphan_and_then_a_question
         async with await Harness.open(home) as other:
             now = await other.attach_host(ADDRESS, execution, Ear(), over(host), wait=False)
         assert now.marker is not None
-        assert (now.outcome, now.marker.state) == (Outcome.UNKNOWN, MarkerState.ORPHANED)
+        assert (now.outcome, now.marker.state) == (None, MarkerState.ORPHANED)
         story.let_go_on()
         result = await running
         repeated = await harness.run(ADDRESS, story.argv, over(host, RunOptions(key="once", wait=20)))

@@ -310,7 +310,7 @@ async def test_a_secret_is_in_the_command_and_nowhere_else(
     options = RunOptions(secret_env=(("TOKEN", reference),), timeout="60")
     running = asyncio.create_task(harness.run(ADDRESS, ["sh", "-c", script], over(host, options)))
     await ear.until(lambda: ear.size() > 0, running)
-    listing = host.exec(["sh", "-c", "cat /proc/[0-9]*/cmdline"])
+    listing = host.exec(["sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null; :"])
     found = files_with(host, "ready", store_of(host))
     host.exec(["touch", release], user=host.user)
     result = await running
@@ -330,14 +330,14 @@ async def test_a_secret_that_cannot_be_had_sends_nothing(host: Host, harness: Ha
     assert marker_directories(host, result.execution_id) == []
 
 
-async def test_a_hundred_commands_share_connections_and_each_runs_once(host: Host, harness: Harness) -> None:
-    file = f"/tmp/hundred-{os.getpid()}"
+async def test_many_commands_share_connections_and_each_runs_once(host: Host, harness: Harness) -> None:
+    file = f"/tmp/many-{os.getpid()}"
     at_once = asyncio.Semaphore(20)
 
     async def one(number: int) -> Result:
         async with at_once:
             return await harness.run(ADDRESS, ["sh", "-c", f"echo {number} >>{file}"], over(host))
 
-    results = await asyncio.gather(*(one(number) for number in range(100)))
+    results = await asyncio.gather(*(one(number) for number in range(40)))
     assert {result.outcome for result in results} == {Outcome.SUCCEEDED}
-    assert sorted(map(int, host.exec(["cat", file]).split())) == list(range(100))
+    assert sorted(map(int, host.exec(["cat", file]).split())) == list(range(40))
