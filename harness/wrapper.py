@@ -21,12 +21,15 @@ PARTS: Final = (
     "state.sh",
     "report.sh",
     "gate.sh",
+    "fence.sh",
     "run.sh",
     "copy.sh",
     "supervise.sh",
     "command.sh",
     "collect.sh",
+    "left.sh",
     "scan.sh",
+    "verify.sh",
     "finish.sh",
     "after.sh",
     "stop.sh",
@@ -57,7 +60,7 @@ INSTALL_BOOT: Final = (
     + 'n=;h_new=;while IFS= read -r l;do case $l in "bytes "*)n=${l#* };;"@$4 end")break;;esac;done;'
     + 'if [ -n "$d" ]&&mkdir -p "$d/bin"&&set -C&&head -c "${n:-0}" >"$d/bin/t.$4"&&set +C;then h_new=$d/bin/t.$4;fi;'
     + 'if [ -n "$h_new" ]&&[ "$(wc -c <"$h_new")" -eq "${n:-0}" ];then . "$h_new";'
-    + 'else [ -z "$h_new" ]||rm -f "$h_new";r=install;p=$d;until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;'
+    + 'else [ -z "$h_new" ]||rm -f "$h_new";r=install;p=$d;until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;[ -n "$d" ]||r=no-home;'
     + 'echo;echo "@$4 begin answer";echo "error reason=$r";echo "@$4 answer 1 end";fi'
 )
 """Takes the wrapper from the request's raw bytes into a file of its own and reads that, which checks, syncs and names it."""

@@ -19,15 +19,22 @@ h_caps_make() {
     [ "$h_rc" -eq 0 ] || return 1
     h_where
     h_random
-    h_caps="boot=$h_boot pidns=$h_ns sync=$h_syncm live=fifo fifo=$h_fifom fs=$h_fs volatile=$h_volatile shared=$h_shared"
-    h_caps="$h_caps eight=$h_eight sleep=$h_sleepm epoch=$h_epoch setsid=$h_setsid sha=$h_sham"
+    # a run reads the first line only: every byte costs it a system call
+    h_caps="sync=$h_syncm shared=$h_shared fifo=$h_fifom sleep=$h_sleepm epoch=$h_epoch setsid=$h_setsid sha=$h_sham$h_nl"
+    h_caps="${h_caps}boot=$h_boot pidns=$h_ns live=fifo fs=$h_fs volatile=$h_volatile eight=$h_eight"
     h_write "$h_store/c.$h_val" "$h_caps" && mv "$h_store/c.$h_val" "$h_store/caps" || { h_explain "$h_store"; return 1; }
-    h_caps_read
+    h_caps_read && h_caps_rest
+}
+
+# h_caps_rest: the second line, too.
+h_caps_rest() {
+    { read -r h_x && IFS= read -r h_y; } <"$h_store/caps" || return 1
+    h_caps="$h_caps$h_y "
 }
 
 # h_caps_fresh: whether the caps on the disk were found in this boot and pid namespace, by tools that are still there.
 h_caps_fresh() {
-    h_caps_read || return 1
+    h_caps_read && h_caps_rest || return 1
     h_where
     h_field "$h_caps" boot
     [ "$h_val" = "$h_boot" ] && [ "$h_boot" != - ] || return 1
@@ -46,7 +53,7 @@ h_caps_try() {
     h_caps_sync || { h_why=sync; return 1; }
     h_caps_fs
     h_caps_fifo
-    h_caps_rest
+    h_caps_tools
 }
 
 # h_caps_sync: the strongest method that works for a file and a directory. `sync` without regard to its arguments is `global`: stronger, slower.
@@ -91,7 +98,7 @@ h_caps_fifo() {
     h_fifom=timeout
 }
 
-h_caps_rest() {
+h_caps_tools() {
     command -v timeout >/dev/null 2>&1 || [ "$h_fifom" = dd ] || { h_why=tools-timeout; return 1; }
     h_sleepm=whole
     ! sleep 0.01 2>/dev/null || h_sleepm=part
@@ -114,4 +121,15 @@ h_caps_eight() {
     printf '\377\200\n' >"$h_tmp/e"
     { IFS= read -r h_x; } <"$h_tmp/e"
     [ "${#h_x}" -ne 2 ] || h_eight=yes
+}
+
+# h_random: h_val is 32 random hex digits from the kernel.
+h_random() {
+    { read -r h_val; } 2>/dev/null </proc/sys/kernel/random/uuid || return 1
+    h_x=$h_val h_val=
+    while :; do
+        case $h_x in *-*) h_val=$h_val${h_x%%-*} h_x=${h_x#*-} ;; *) break ;; esac
+    done
+    h_val=$h_val$h_x
+    h_is hex "$h_val"
 }

@@ -1,139 +1,45 @@
 # shellcheck shell=sh
 #@ all super
-# collect.sh: where the command's output ends.
-#
-# Without anything left of the command its drainers come to their end at once and say so. Where something holds a stream open, a sentinel is
-# written behind the command's last byte and looked for in the file: what is left over is noted, not waited for.
+# collect.sh: where the command's output ends. Without anything left of the command its drainers come to their end at once and say so; the other
+# ways are in left.sh.
 
 # h_collect: sets h_size_out, h_size_err, h_whole_out, h_whole_err (yes, no) and h_left (processes left over, `-` where none was looked for).
-# Words on our own FIFO: of the drainers, of the ticker (`late`), and our own `now`: what was late before it does not count.
+# Words on our own FIFO: of the drainers, of the ticker (`late`, `oom`), and our own `now`: what was late before it does not count.
 h_collect() {
-    h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=- h_looks=-3 h_job='' h_before=yes
+    h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=- h_looks=-3 h_job='' h_before=yes h_ended_late=no h_oom0=-
     h_put "now -$h_nl" >&6
-    h_ended_late=no
-    [ $((${h_up1%.*} - ${h_up0%.*})) -lt 1 ] || { h_ended_late=yes; h_later 0.05; }
+    # the ticker is late only in the first two seconds
+    [ $((${h_up1%.*} - ${h_up0%.*})) -lt 1 ] || { h_more && h_ended_late=yes && h_later 0.05; }
     { read -r h_job h_x; } <"$h_dir/j.$h_token" || h_job=''
-    [ -z "$h_job" ] || ! kill -0 -"$h_job" || h_mark_all
+    [ -z "$h_job" ] || ! kill -0 -"$h_job" || { h_more && h_mark_all; }
     while [ -z "$h_size_out" ] || [ -z "$h_size_err" ]; do
         read -r h_x h_y <&6 || break
         case $h_x in
             now) h_before=no ;;
-            late) [ "$h_before" = yes ] || h_look ;;
+            late) [ "$h_before" = yes ] || h_late ;;
             out | err) h_drained "$h_x" "$h_y" ;;
+            oom) h_oom0=${h_y%% *} h_oom_path=${h_y#* } ;;
         esac
     done
     kill "$h_ticker"
 }
 
-# h_later SECONDS: one `late`, where the ticker says it no longer.
-h_later() {
-    kill "$h_ticker"
-    h_x=$1
-    [ "$h_sleepm" = part ] || h_x=1
-    {
-        exec </dev/null >/dev/null 7>&-
-        sleep "$h_x"
-        h_put "late -$h_nl" >&6
-    } &
-    h_ticker=$!
-}
-
-# h_drained NAME whole|part: the stream's last writer is gone.
-h_drained() {
-    # the sentinel may have got through, too
-    if [ "$h_looks" -ge 0 ] && h_seek "$1"; then return 0; fi
-    h_size "$h_dir/$1"
-    eval "h_size_$1=\$h_val"
-    [ "$2" != whole ] || eval "h_whole_$1=yes"
-}
-
-# h_look: are the sentinels in the files? Where nothing moves any more without one: the size as seen, not complete.
-h_look() {
+# h_late: the drainers are not at their end yet.
+h_late() {
     h_looks=$((h_looks + 1))
     if [ "$h_looks" -eq 0 ]; then
-        h_mark_all
+        h_more && h_mark_all
     elif [ "$h_looks" -gt 0 ]; then
-        h_seen=$h_quiet_size h_quiet_size=
-        [ -n "$h_size_out" ] || h_seek out || h_waited out
-        [ -n "$h_size_err" ] || h_seek err || h_waited err
-        [ "$h_seen" = "$h_quiet_size" ] || [ "$h_looks" -gt 200 ] || h_first=$h_looks
-        [ $((h_looks - h_first)) -lt 20 ] || h_give_up
+        h_more && h_look
     fi
     [ "$h_ended_late" = no ] || h_later 0.05
 }
 
-h_waited() {
+# h_drained NAME whole|part: the stream's last writer is gone.
+h_drained() {
+    # a sentinel may have got through, too
+    if [ "$h_looks" -ge 0 ] && h_seek "$1"; then return 0; fi
     h_size "$h_dir/$1"
-    h_quiet_size="$h_quiet_size $1 $h_val"
-}
-
-h_give_up() {
-    # shellcheck disable=SC2086 # pairs of a name and a size
-    set -- $h_quiet_size
-    while [ $# -gt 1 ]; do
-        eval "h_size_$1=\$2"
-        shift 2
-    done
-}
-
-# h_mark_all: counts what is left over, and writes the sentinels. Before that, whoever copies to the channel is told to copy no further.
-h_mark_all() {
-    h_looks=0 h_first=0 h_quiet_size='' h_scan=''
-    # shellcheck disable=SC2034 # read by name in h_seek
-    h_base_out='' h_base_err=''
-    h_count "$h_id"
-    h_left=$h_val
-    true >"$h_dir/h.$h_token" || return 0
-    [ -n "$h_size_out" ] || h_mark out o
-    [ -n "$h_size_err" ] || h_mark err e
-}
-
-# h_mark NAME LETTER: in a process of its own, for a full pipe that nobody drains would hold us.
-h_mark() {
-    h_size "$h_dir/$1"
-    eval "h_base_$1=\$h_val"
-    {
-        exec </dev/null >/dev/null 6>&- 7>&-
-        h_put "@$h_token end of $1@" 1<>"$h_dir/$2.$h_token"
-    } &
-}
-
-# h_seek NAME: looks for the sentinel behind the size at which it was written, on and on while there is more.
-h_seek() {
-    eval "h_base=\$h_base_$1"
-    [ -n "$h_base" ] || return 1
-    h_seek_piece "$1"
-    while [ "$h_val" = more ]; do
-        h_base=$((h_base + 299900))
-        h_seek_piece "$1"
-    done
-    [ "$h_val" = found ] || return 1
-    eval "h_size_$1=\$((h_base + \${#h_found})) h_whole_$1=yes"
-}
-
-# h_seek_piece NAME: h_val is `found`, with what stands before the sentinel in h_found, `more` where the piece is full, or `none`. Bytes that a
-# variable cannot hold are turned into dots, one for one.
-h_seek_piece() {
-    h_found=$(
-        {
-            h_skip 3 "$h_base"
-            head -c 300000 <&3
-        } 3<"$h_dir/$1" | tr -c '@a-z0-9 ' '[.*]'
-    )
-    h_val=none
-    [ "${#h_found}" -lt 300000 ] || h_val=more
-    case $h_found in
-        *"@$h_token end of $1@"*)
-            h_found=${h_found%%"@$h_token end of $1@"*}
-            h_val=found
-            ;;
-    esac
-}
-
-# h_skip FD BYTES: sets the file offset of a descriptor (3 or above) without reading what lies before.
-h_skip() {
-    [ "$2" -gt 0 ] || return 0
-    dd bs=65536 count=0 iflag=skip_bytes skip="$2" <&"$1" 2>/dev/null
-    h_offset "$1"
-    [ "$h_pos" = "$2" ] || [ "$h_pos" = - ] || dd bs=$(($2 - h_pos)) count=0 skip=1 <&"$1" 2>/dev/null
+    eval "h_size_$1=\$h_val"
+    [ "$2" != whole ] || eval "h_whole_$1=yes"
 }

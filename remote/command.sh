@@ -5,17 +5,12 @@
 
 # h_command_run: returns when the command has ended; h_raw is what `$?` held, h_complete_out and h_complete_err are set by h_collect.
 h_command_run() {
-    h_oom_now
-    h_oom0=$h_val
-    h_watch "$h_q_timeout" timeout
+    [ -z "$h_q_timeout" ] || h_watch "$h_q_timeout" timeout
     h_launch "$h_s_command" "$h_in" "$h_dir/o.$h_token" "$h_dir/e.$h_token"
     h_raw=$h_rc
     h_now
     h_t1=$h_wall h_up1=$h_up
-    h_unwatch
-    h_oom_now
-    h_oom=-
-    [ "$h_val" = - ] || h_oom=$((h_val - h_oom0))
+    [ -z "$h_q_timeout" ] || h_unwatch
     h_collect
 }
 
@@ -29,6 +24,9 @@ h_tick() {
     {
         exec </dev/null 7>&-
         trap : PIPE
+        # off the way of the command: how many processes were killed for memory before it
+        h_oom_now
+        h_put "oom $h_val $h_oom_path$h_nl" >&6
         h_n=0 h_pause=0.05
         [ "$h_sleepm" = part ] || h_pause=1
         while sleep "$h_pause" 6>&- && [ "/proc/$h_super/fd/7" -ef "$h_dir/a.$h_token" ]; do
@@ -80,45 +78,22 @@ h_launch() {
     h_rc=$?
 }
 
-# h_watch SECONDS REASON: ends the command's group after that time; nothing where SECONDS is empty. It goes on if we die.
-h_watch() {
-    h_watcher=
-    [ -n "$1" ] || return 0
-    {
-        exec </dev/null >/dev/null 6>&- 7>&-
-        h_nap "$1"
-        h_stop "$h_dir" "$h_token" "$2" "$h_q_grace"
-    } &
-    h_watcher=$!
-}
-
-# h_nap SECONDS: sleeps so that our end takes the sleep with it.
-h_nap() {
-    trap 'kill "$h_napper"; exit 0' TERM
-    sleep "$1" &
-    h_napper=$!
-    wait "$h_napper"
-}
-
-h_unwatch() {
-    [ -z "$h_watcher" ] || kill "$h_watcher"
-}
-
-# h_oom_now: h_val is how many processes of this control group the kernel has killed for memory, `-` where it does not tell.
+# h_oom_now: h_val is how many processes of this control group the kernel has killed for memory, as the file h_oom_path tells; `-` where none does
+# (the older kind of control groups costs too many bytes to read).
 h_oom_now() {
-    h_val=-
-    while IFS=: read -r h_x h_y h_z; do
-        case $h_x:$h_y in
-            0:) h_oom_file /sys/fs/cgroup"$h_z"/memory.events /sys/fs/cgroup/memory.events ;;
-            *:memory) h_oom_file /sys/fs/cgroup/memory"$h_z"/memory.oom_control /sys/fs/cgroup/memory/memory.oom_control ;;
-        esac
-        [ "$h_val" = - ] || break
-    done </proc/self/cgroup
+    h_val=- h_oom_path=
+    [ -e /sys/fs/cgroup/cgroup.controllers ] || return 0
+    IFS=: read -r h_x h_y h_z </proc/self/cgroup
+    [ "$h_x:$h_y" = 0: ] || return 0
+    for h_x in "/sys/fs/cgroup$h_z/memory.events" /sys/fs/cgroup/memory.events; do
+        h_oom_file "$h_x"
+        [ "$h_val" = - ] || return 0
+    done
 }
 
 h_oom_file() {
-    [ -r "$1" ] || shift
     [ -r "$1" ] || return 0
+    h_oom_path=$1
     while read -r h_x h_y; do
         [ "$h_x" != oom_kill ] || h_val=$h_y
     done <"$1"

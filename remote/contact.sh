@@ -77,6 +77,19 @@ h_leave_witness() {
     h_sync "$h_w/w" "$h_store/store-id" "$h_w" "$h_store/x" "$h_store" || { h_why=sync; return 1; }
 }
 
+# h_encode PATH: h_val is the path in the form of the wire.
+h_encode() {
+    h_val=$1
+    case $1 in *[!A-Za-z0-9/._+@,:-]*) ;; *) return 0 ;; esac
+    h_val=
+    for h_x in $(h_put "$1" | od -An -v -b); do
+        # shellcheck disable=SC2059 # the octal number is the format
+        h_c=$(printf "\\$h_x.")
+        h_c=${h_c%.}
+        case $h_c in [A-Za-z0-9/._+@,:-]) h_val=$h_val$h_c ;; *) h_val=$h_val%$h_x ;; esac
+    done
+}
+
 # h_newest: h_val is this journal's witness with the highest sequence, the new one apart; `-` if there is none.
 h_newest() {
     h_best=-1 h_val=-

@@ -17,19 +17,25 @@ h_status() {
     case $h_signal in '' | *[!A-Z0-9+-]*) h_signal=- ;; esac
 }
 
-# h_finish: the end, on disk. With a verify command the command's own end is made durable first.
+# h_finish: the end, on disk, in the room that was kept for it under the name f.TOKEN: that name is on disk already, and readers know it from the
+# start record. It becomes `finish` when nobody waits any more. With a verify command the command's own end is made durable first.
 h_finish() {
     h_verify=-
     [ -z "$h_s_verify" ] || h_verify_run
     h_status "$h_raw"
     h_final=$h_val
     h_reason_now
+    h_oom=-
+    [ "$h_final" -eq 0 ] || [ "$h_oom0" = - ] || { h_val=- && h_oom_file "$h_oom_path" && h_oom=$((h_val - h_oom0)); }
     h_now
     h_rec="1 finish id=$h_id store=$h_sid token=$h_token status=$h_final raw=$h_raw reason=$h_reason signal=$h_signal verify=$h_verify"
     h_rec="$h_rec out=$h_size_out err=$h_size_err out_complete=$h_whole_out err_complete=$h_whole_err oom=$h_oom survivors=$h_left"
     h_rec="$h_rec timeout_requested=$h_by_timeout cancel_requested=$h_by_cancel t0=$h_t0 t1=$h_t1 up0=$h_up0 up1=$h_up1 end"
-    h_publish "$h_rec"
-    h_put "end $h_rec$h_nl"
+    # the channel's side reads it while it goes to the disk, and says it when it is there
+    h_put "rec $h_rec$h_nl"
+    h_put "$h_rec$h_nl" 1<>"$h_dir/f.$h_token"
+    h_sync "$h_dir/f.$h_token"
+    h_put "end$h_nl"
 }
 
 # h_reason_now: `timeout` or `cancel` only where the raw status is the signal that was sent; else `exit`.
@@ -43,63 +49,11 @@ h_reason_now() {
     [ -z "$h_z" ] || h_reason=$h_z
 }
 
-# h_publish RECORD: writes it into the room that was kept, and links it to `finish`: the first one stays. On disk when it returns.
-h_publish() {
-    h_put "$1$h_nl" 1<>"$h_dir/f.$h_token"
-    ln "$h_dir/f.$h_token" "$h_dir/finish"
-    h_sync "$h_dir/finish" "$h_dir"
-}
-
-# h_verify_run: h_verify is the status of the verify command, `-` if it was stopped.
-h_verify_run() {
-    h_now
-    h_write "$h_dir/b.$h_token" "1 ended id=$h_id store=$h_sid token=$h_token raw=$h_raw out=$h_size_out err=$h_size_err wall=$h_wall up=$h_up end"
-    ln "$h_dir/b.$h_token" "$h_dir/ended"
-    h_sync "$h_dir/ended" "$h_dir"
-    h_watch "${h_q_timeout:-600}" verify
-    h_launch "$h_s_verify" /dev/null /dev/null /dev/null
-    h_unwatch
-    h_status "$h_rc"
-    h_verify=$h_val
-    case $h_verify in 143 | 137) ! h_asked ' verify cancel ' || h_verify=- ;; esac
-}
-
-# h_asked WORDS: whether a signal was asked for one of these reasons.
-h_asked() {
-    [ -e "$h_dir/y.$h_token" ] || return 1
-    while read -r h_x h_y; do
-        case $1 in *" $h_x "*) return 0 ;; esac
-    done <"$h_dir/y.$h_token"
-    return 1
-}
-
-# h_close REASON: we have the gate and will not run.
-h_close() {
-    h_y=$1
-    if h_record "$h_dir/go" go; then
-        h_field "$h_rec" by
-        [ "$h_val" != front ] || h_y=sync
-    elif [ "$1" = cancel ] && [ ! -e "$h_dir/go" ]; then
-        h_y=space
-    fi
-    h_now
-    h_not_started
-    h_publish "$h_rec"
-    # drainers wait at the FIFOs: they are let go, and find no name once we have closed them
-    exec 3<>"$h_dir/o.$h_token" 4<>"$h_dir/e.$h_token"
-    h_say "not-started reason=$h_y"
-}
-
-# h_not_started: h_rec is the finish of a start that was closed. There is no status; the field is 125 and counts for nothing.
-h_not_started() {
-    h_rec="1 finish id=$h_id store=$h_sid token=$h_token status=125 raw=- reason=not-started signal=- verify=- out=0 err=0 out_complete=yes"
-    h_rec="$h_rec err_complete=yes oom=- survivors=0 timeout_requested=no cancel_requested=no t0=$h_wall t1=$h_wall up0=$h_up up1=$h_up end"
-}
-
 # h_leave: what nobody waits for: files of the dispatch go away, the digests are made.
 h_leave() {
     {
         exec </dev/null >/dev/null 6>&- 7>&-
+        mv "$h_dir/f.$h_token" "$h_dir/finish"
         h_sweep
         h_digests
     } &

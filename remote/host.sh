@@ -46,17 +46,6 @@ h_stat() {
     h_state1=$1 h_began=${20}
 }
 
-# h_random: h_val is 32 random hex digits from the kernel.
-h_random() {
-    { read -r h_val; } 2>/dev/null </proc/sys/kernel/random/uuid || return 1
-    h_x=$h_val h_val=
-    while :; do
-        case $h_x in *-*) h_val=$h_val${h_x%%-*} h_x=${h_x#*-} ;; *) break ;; esac
-    done
-    h_val=$h_val$h_x
-    h_is hex "$h_val"
-}
-
 # h_umask_now: h_umask is the caller's; the kernel tells without a fork where it can.
 h_umask_now() {
     h_umask=

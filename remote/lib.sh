@@ -40,12 +40,6 @@ h_use_print() {
     PATH=$h_path
 }
 
-# h_line TEXT: one line of an answer.
-h_line() {
-    h_lines=$((h_lines + 1))
-    h_put "$1$h_nl"
-}
-
 # h_field RECORD KEY: h_val is the value, `-` where the key is missing.
 h_field() {
     case $1 in

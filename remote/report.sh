@@ -10,6 +10,12 @@ h_end_answer() {
     h_put "@$h_nonce answer $h_lines end$h_nl"
 }
 
+# h_line TEXT: one line of an answer.
+h_line() {
+    h_lines=$((h_lines + 1))
+    h_put "$1$h_nl"
+}
+
 # h_error REASON: the verb as a whole could not be done.
 h_error() {
     h_line "error reason=$1"
@@ -93,7 +99,8 @@ h_report() {
 }
 
 h_report_damage() {
+    h_size "$h_dir/$1"
     # shellcheck disable=SC2046 # two numbers
-    set -- "$1" $(cksum <"$h_dir/$1" 2>/dev/null)
-    h_line "damaged $1 size=${3:--} cksum=${2:--}"
+    set -- "$1" "$h_val" $(cksum <"$h_dir/$1" 2>/dev/null)
+    h_line "damaged $1 size=$2 cksum=${3:--}"
 }

@@ -120,16 +120,3 @@ h_decode() {
     h_val=$(printf '%b.' "$h_val")
     h_val=${h_val%.}
 }
-
-# h_encode PATH: h_val is the path in the form of the wire.
-h_encode() {
-    h_val=$1
-    case $1 in *[!A-Za-z0-9/._+@,:-]*) ;; *) return 0 ;; esac
-    h_val=
-    for h_x in $(h_put "$1" | od -An -v -b); do
-        # shellcheck disable=SC2059 # the octal number is the format
-        h_c=$(printf "\\$h_x.")
-        h_c=${h_c%.}
-        case $h_c in [A-Za-z0-9/._+@,:-]) h_val=$h_val$h_c ;; *) h_val=$h_val%$h_x ;; esac
-    done
-}

@@ -4,7 +4,7 @@
 # a pipe what to say. We hold nothing that the command needs: when the channel goes, only we go.
 #
 # Lines on the pipe: `hi` (its text is whole), `in TOKEN PID DIR` (the request was read), `sync TICKS` (the gate is ours, not yet on disk), `won` (it is
-# on disk, the command starts), `say TRAILER` (nothing runs), `end RECORD` (finish is on disk), `t` (time to look for output).
+# on disk, the command starts), `say TRAILER` (nothing runs), `rec RECORD` (what finish will say), `end` (it is on disk), `t` (time to look for output).
 
 h_run() {
     # what this shell says about a supervisor that was killed must not come behind the trailer
@@ -27,7 +27,8 @@ h_front() {
             "sync "*) h_limit=${h_l#sync } ;;
             won) h_begin started; exec 3<"$h_front_dir/out" 4<"$h_front_dir/err" ;;
             "say "*) h_trail "${h_l#say }"; return ;;
-            "end "*) h_front_end "${h_l#end 1 }"; return ;;
+            "rec "*) h_told=${h_l#rec 1 } ;;
+            end) h_front_end "$h_told"; return ;;
         esac
     done
     h_front_alone

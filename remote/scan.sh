@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-#@ all super
+#@ all more
 # scan.sh: looks for processes of an execution.
 
 # h_carried ID: whether a process of this account carries the execution in its environment. One scan an answer: it costs milliseconds.

@@ -5,11 +5,11 @@
 # h_state DIRECTORY ID: h_st is the state, h_proof how it is known; h_r_start, h_r_ended, h_r_finish the records, h_bad the files that
 # cannot be read. Answers `fenced` for a fence that may not be on disk yet: who reports it syncs it first.
 h_state() {
-    h_st=absent h_proof=none h_r_start='' h_r_ended='' h_r_finish='' h_bad=''
+    h_st=absent h_proof=none h_r_start='' h_r_ended='' h_r_finish='' h_bad='' h_torn=no
     h_load "$1" start
     [ -n "$h_r_start$h_bad" ] || return 0
     h_load "$1" ended
-    h_load "$1" finish
+    h_load_finish "$1"
     h_proof=record
     h_field "$h_r_start" id
     if [ -n "$h_bad" ] || [ "$h_val" != "$2" ]; then
@@ -33,6 +33,19 @@ h_load() {
     esac
 }
 
+# h_load_finish DIRECTORY: the same for `finish`, which lies under f.TOKEN at first. That is blank until the end.
+h_load_finish() {
+    h_load "$1" finish
+    [ -z "$h_r_finish" ] && [ ! -e "$1/finish" ] || return 0
+    h_field "$h_r_start" token
+    h_record "$1/f.$h_val" finish
+    case $?:$h_rec in
+        0:*) h_r_finish=$h_rec ;;
+        1:' '* | 1:) ;;
+        1:*) h_torn=yes ;;
+    esac
+}
+
 # h_unfinished DIRECTORY ID: a run without finish. A verdict of death is checked against finish once more: it may have landed in between.
 h_unfinished() {
     h_alive "$1"
@@ -41,11 +54,11 @@ h_unfinished() {
         h_st=running
         return 0
     fi
-    h_load "$1" finish
+    h_load_finish "$1"
     h_load "$1" ended
     if [ -n "$h_r_finish" ]; then
         h_st=finished h_proof=record
-    elif [ -n "$h_bad" ]; then
+    elif [ -n "$h_bad" ] || [ "$h_torn" = yes ]; then
         h_st=damaged
     elif [ -n "$h_r_ended" ]; then
         h_st=ended
@@ -119,4 +132,16 @@ h_job_alive() {
     h_job='' h_job_began=''
     { read -r h_job h_job_began h_x; } 2>/dev/null <"$1/j.$h_val" || return 1
     h_stat "$h_job" 2>/dev/null && [ "$h_began" = "$h_job_began" ] && [ "$h_state1" != Z ]
+}
+
+# h_find ID: h_dir is where that execution has a start marker, whatever its witness, with h_at; empty where it has none.
+h_find() {
+    h_dir='' h_at=-
+    set +f
+    for h_x in "$h_store"/x/*/"$1"/start; do
+        [ -e "$h_x" ] || [ -L "$h_x" ] || continue
+        h_dir=${h_x%/start}
+        h_at=${h_dir%/*} h_at=${h_at##*/}
+    done
+    set -f
 }

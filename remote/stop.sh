@@ -2,6 +2,30 @@
 #@ all more
 # stop.sh: signals for a command, and only for it.
 
+# h_watch SECONDS REASON: ends the command's group after that time; nothing where SECONDS is empty. It goes on if we die.
+h_watch() {
+    h_watcher=
+    [ -n "$1" ] || return 0
+    {
+        exec </dev/null >/dev/null 6>&- 7>&-
+        h_nap "$1"
+        h_stop "$h_dir" "$h_token" "$2" "$h_q_grace"
+    } &
+    h_watcher=$!
+}
+
+# h_nap SECONDS: sleeps so that our end takes the sleep with it.
+h_nap() {
+    trap 'kill "$h_napper"; exit 0' TERM
+    sleep "$1" &
+    h_napper=$!
+    wait "$h_napper"
+}
+
+h_unwatch() {
+    [ -z "$h_watcher" ] || kill "$h_watcher"
+}
+
 # h_stop DIRECTORY TOKEN REASON GRACE: TERM, and KILL after the grace, to the command's process group, while its first process is the one that
 # was started. The reason is written down first. h_sent is the last signal that was sent.
 h_stop() {

@@ -72,18 +72,6 @@ h_has_witness() {
     [ -s "$h_store/x/$1/w" ] && [ ! -L "$h_store/x/$1" ]
 }
 
-# h_find ID: h_dir is where that execution has a start marker, whatever its witness, with h_at; empty where it has none.
-h_find() {
-    h_dir='' h_at=-
-    set +f
-    for h_x in "$h_store"/x/*/"$1"/start; do
-        [ -e "$h_x" ] || [ -L "$h_x" ] || continue
-        h_dir=${h_x%/start}
-        h_at=${h_dir%/*} h_at=${h_at##*/}
-    done
-    set -f
-}
-
 # h_elsewhere ID WITNESS: whether the execution has a start marker under another witness.
 h_elsewhere() {
     set +f

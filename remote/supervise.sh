@@ -107,18 +107,27 @@ h_win() {
     h_rec="$h_rec began=$h_super_began live=fifo sync=$h_syncm verify=$h_x after=${h_y:--} timeout=${h_q_timeout:--} wall=$h_wall up=$h_up end"
     h_gate "$h_dir" "$h_token" "$h_rec"
     case $? in 1) ! h_more || h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
+    # helpers start while the disk works
+    h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness" 7>&- &
+    h_syncer=$!
     h_tick
-    true >"$h_dir/out" 2>"$h_dir/err" || h_close space
+    true >"$h_dir/out" 2>"$h_dir/err" || h_no space
     h_drain out o
     h_drain err e
-    h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness" || h_close sync
-    h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_close witness
+    wait "$h_syncer" || h_no sync
+    h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_no witness
     set -C
     true >"$h_dir/go"
     h_rc=$?
     set +C
-    [ "$h_rc" -eq 0 ] || h_close cancel
+    [ "$h_rc" -eq 0 ] || h_no cancel
     h_put "won$h_nl"
+}
+
+# h_no REASON: we have the gate and will not run.
+h_no() {
+    h_more && h_close "$1"
+    h_say "state state=unknown"
 }
 
 # h_more: reads what a run seldom needs; once, because some shells take seconds to define functions again. 1 where it is not whole.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wrapper.host import Host, argv_code, fields, hex32, new_id, parent, section
+from tests.wrapper.host import Host, argv_code, fields, hex32, new_id, section
 from tests.wrapper.paused import Paused
 
 
@@ -220,7 +220,7 @@ def test_a_start_whose_supervisor_died_before_the_command_can_be_closed(host: Ho
     started = host.start_run(["true"], identifier := new_id())
     waiting = hold.wait()
     hold.go_on_later()
-    os.kill(parent(waiting), signal.SIGKILL)
+    os.kill(os.getsid(waiting), signal.SIGKILL)
     os.kill(waiting, signal.SIGKILL)
     lost = host.finish(started).trailer
     answer = host.cancel("fence", identifier)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.wrapper import boot_string
-from tests.wrapper.host import Host, Reply, fields, hex32, new_id, parent, read_reply, request
+from tests.wrapper.host import Host, Reply, fields, hex32, new_id, read_reply, request
 
 EFFECT = "echo $HARNESS_EXECUTION_ID >>effects; cat >/dev/null"
 
@@ -218,7 +218,7 @@ def test_the_bytes_of_a_start_marker_never_change(host: Host) -> None:
     identifier = new_id()
     hold = host.hold("sync")
     nonce, process = host.start_run(["sh", "-c", EFFECT], identifier)
-    supervisor = parent(hold.wait())
+    supervisor = os.getsid(hold.wait())
     before = start_line(host, identifier)
     os.kill(supervisor, signal.SIGKILL)
     hold.go_on()

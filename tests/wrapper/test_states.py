@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.wrapper import boot_string
-from tests.wrapper.host import Host, fields, hex32, new_id, parent, read_reply, request
+from tests.wrapper.host import Host, fields, hex32, new_id, read_reply, request
 from tests.wrapper.paused import Paused
 
 
@@ -78,12 +78,13 @@ def test_a_helper_with_closed_descriptors_keeps_an_execution_from_being_lost(hos
 
 
 def test_a_drainer_whose_copy_dies_does_not_end_the_command(paused: Paused) -> None:
-    cats = [pid for pid in paused.drainers() if Path(f"/proc/{pid}/comm").read_text() == "cat\n"]
+    cats: list[int] = []
+    while len(cats) < 2:
+        cats = [pid for pid in paused.drainers() if Path(f"/proc/{pid}/comm").read_text() == "cat\n"]
     for pid in cats:
         os.kill(pid, signal.SIGKILL)
     paused.let_go()
     reply = paused.reply()
-    assert len(cats) == 2
     assert [reply.field(key) for key in ("status", "out_complete", "err_complete")] == ["0", "no", "no"]
 
 
@@ -108,7 +109,6 @@ def test_the_channel_that_dies_changes_nothing(paused: Paused) -> None:
         ("sync", 1, "lost"),
         ("ln", 2, "ended"),
         ("sync", 2, "ended"),
-        ("ln", 3, "ended"),
         ("sync", 3, "finished"),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_supervisor_killed_at_a_step_leaves_the_state_of_that_step(
     hold = host.hold(utility, call)
     started = host.start_run(["sh", "-c", "echo x >>effects"], identifier, verify=["true"])
     waiting = hold.wait()
-    os.kill(parent(waiting), signal.SIGKILL)
+    os.kill(os.getsid(waiting), signal.SIGKILL)
     if (utility, call) == ("ln", 2):
         # `ended` is not linked yet
         state = "lost"
@@ -138,7 +138,7 @@ def test_a_supervisor_killed_before_the_gate_is_told_as_refused(host: Host, util
     hold = host.hold(utility)
     started = host.start_run(["true"], identifier := new_id())
     waiting = hold.wait()
-    os.kill(parent(waiting), signal.SIGKILL)
+    os.kill(os.getsid(waiting), signal.SIGKILL)
     os.kill(waiting, signal.SIGKILL)
     assert host.finish(started).trailer == "refused reason=internal"
     assert host.fence(identifier).line("marker").split()[2] == "fenced"
