@@ -232,12 +232,17 @@ class AsyncsshExec:
         # In a task of its own: to cancel asyncssh half way would leave a channel open on the host that nobody closes.
         opening = asyncio.ensure_future(_create(lease, session, exec_string))
         opening.add_done_callback(lambda task: _settle(task, session, link))
+        limit = asyncio.timeout(self._limits.reply)
         try:
-            await asyncio.shield(opening)
+            async with limit:
+                await asyncio.shield(opening)
         except asyncio.CancelledError:
             session.abandon()
             raise
         except Exception as error:  # noqa: BLE001 - the catch-all of the phase: which fact is left, decided by `requested`
+            session.abandon()
+            if limit.expired():
+                return _late(session, self._limits.reply, len(exec_string))
             return _failed(link, session, error, len(exec_string))
         return session
 
@@ -273,6 +278,14 @@ def _settle(task: asyncio.Task[None], session: ExecChannel, link: Link) -> None:
 
 def _is_refusal(task: asyncio.Task[None]) -> bool:
     return not task.cancelled() and isinstance(task.exception(), asyncssh.ChannelOpenError)
+
+
+def _late(session: ExecChannel, seconds: float, size: int) -> NotSent | Lost:
+    """The channel was let go: one that opens later is closed then, without an exec request."""
+    if session.requested:
+        return Lost(Step.REQUESTED, size, f"no answer to the exec request within {seconds:g} seconds")
+    text = f"the host did not open a channel within {seconds:g} seconds"
+    return NotSent(Step.AUTHENTICATED, "timeout", permanent=False, text=text)
 
 
 def _failed(link: Link, session: ExecChannel, error: Exception, size: int) -> NotSent | Lost:

@@ -36,6 +36,7 @@ class Limits:
     cold: int = 6
     handshakes: int = 48
     patience: float = 30.0
+    reply: float = 30.0
 
 
 class Slots:

@@ -50,6 +50,8 @@ class Command(asyncssh.SSHServerSession[bytes]):
 
     def exec_requested(self, command: str) -> bool:
         site = self._site
+        if site.faults.at_exec is not None:
+            site.faults.at_exec()
         if site.faults.spend("refuse_exec"):
             return False
         site.counts.commands.append(command)

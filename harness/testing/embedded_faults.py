@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -32,6 +33,7 @@ class Faults:
     drop_after_exec: int = (
         0  # the command is started, and the link goes before the answer to the exec request
     )
+    at_exec: Callable[[], None] | None = None  # called before an exec request is answered
     no_status: bool = False
     reject_auth: bool = False
     hold_auth: Hold | None = None  # before a login is answered

@@ -230,6 +230,42 @@ async def test_a_caller_that_goes_away_before_the_channel_opens_has_sent_nothing
     assert host.counts.commands == ["echo after"]
 
 
+@pytest.fixture
+async def brief() -> AsyncIterator[AsyncsshExec]:
+    """An adapter that waits for a reply for a short time; the line itself is not suspected for longer."""
+    adapter = AsyncsshExec(Limits(reply=1.0))
+    yield adapter
+    await adapter.close()
+
+
+async def test_a_channel_that_the_host_does_not_open_is_proven_not_sent(
+    host: EmbeddedHost, brief: AsyncsshExec
+) -> None:
+    hold = host.faults.hold_channels = Hold()
+    connection = await connected(brief, host.target())
+    report = await brief.open(connection, "echo never")
+    assert isinstance(report, NotSent)
+    assert (report.step, report.reason, report.permanent) == (Step.AUTHENTICATED, "timeout", False)
+    hold.go_on()
+    assert isinstance(await once(host.target(), "echo after"), Heard)
+    assert host.counts.commands == ["echo after"]
+
+
+async def test_an_exec_request_that_the_host_does_not_answer_is_lost(
+    host: EmbeddedHost, proxy: FaultProxy, brief: AsyncsshExec
+) -> None:
+    connection = await connected(brief, host.target(port=proxy.port))
+    host.faults.at_exec = proxy.freeze
+    report = await brief.open(connection, "echo once")
+    assert isinstance(report, Lost)
+    assert (report.step, report.bytes_sent) == (Step.REQUESTED, len("echo once"))
+    assert "within 1 seconds" in report.text
+    assert host.counts.commands == ["echo once"]
+    host.faults.at_exec = None
+    proxy.thaw()
+    assert isinstance(await once(host.target(port=proxy.port), "echo after"), Heard)
+
+
 async def test_channels_given_up_do_not_use_up_the_connection(
     host: EmbeddedHost, subject: Subject, adapter: AsyncsshExec
 ) -> None:
