@@ -63,11 +63,12 @@ def classify(record: Record, since: Moment) -> Evidence:
         return _proven(record, nothing_left=not left)
     if record.accepted.marked:
         return _marked(record, since)
-    exited = any(isinstance(report, Exited) and report != _NO_END for report in left)
-    return Evidence.UNMARKED_EXITED if exited else Evidence.UNMARKED_UNKNOWN
+    return Evidence.UNMARKED_EXITED if any(map(_has_exited, left)) else Evidence.UNMARKED_UNKNOWN
 
 
-_NO_END: Final = Exited(None, None)
+def _has_exited(report: DispatchReport | None) -> bool:
+    """A status or a signal; a report with neither says nothing."""
+    return isinstance(report, Exited) and (report.status is not None or report.signal is not None)
 
 
 def _did_not_start(report: DispatchReport | None) -> bool:

@@ -74,10 +74,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """An unmarked command's end as SSH told it: exactly one of status and signal. A missing status is `Lost`, never this."""
+    """An unmarked command's end as SSH told it: exactly one of status and signal. A missing status is `Lost`, never this.
+
+    `clean` False: the connection ended before the channel did; the end counts, but some of the output may be missing.
+    """
 
     status: int | None
     signal: str | None
+    clean: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from harness.marked.messages import (
 from harness.marked.patience import Patience
 from harness.marked.questions import Questions
 from harness.marked.streams import Hearing, listen
-from harness.marked.talk import converse, outgoing
-from harness.ports import ChannelEnd, Chunk, Connection, Stop
+from harness.marked.talk import Talk, converse, outgoing
+from harness.ports import Chunk, Connection, Stop
 
 Permit = Callable[[Offer], Awaitable[AttemptPlanned | Stop]]
 _NO_TOKEN: Final = "0" * 32
@@ -173,7 +173,7 @@ class Marked(Questions):
             return False
 
         talk = await converse(channel, outgoing(b"", stdin, stdin_size), hear, Patience(None), sink.sent)
-        return _exited(talk.end, talk.bytes_sent)
+        return _exited(talk)
 
 
 def _not_sent(failed: Unreachable) -> NotSent:
@@ -191,10 +191,12 @@ def _peer(contacted: Contacted) -> Peer:
     )
 
 
-def _exited(end: ChannelEnd | None, bytes_sent: int) -> Exited | Lost:
-    """A status or a signal that SSH told is the command's end, even where the connection was lost right after it."""
+def _exited(talk: Talk) -> Exited | Lost:
+    """A status or a signal that SSH told is the command's end, even where the connection was lost right after it; bytes of it may be missing then."""
+    end = talk.end
+    clean = end is not None and end.clean and not talk.trouble
     if end is not None and end.signal is not None:
-        return Exited(None, end.signal)
+        return Exited(None, end.signal, clean)
     if end is not None and end.status is not None:
-        return Exited(end.status, None)
-    return Lost(Step.REQUESTED, bytes_sent, host_text(end.text) if end is not None else "")
+        return Exited(end.status, None, clean)
+    return Lost(Step.REQUESTED, talk.bytes_sent, host_text(end.text) if end is not None else "")

@@ -22,6 +22,7 @@ class Cut(Enum):
     AFTER_REQUEST = "the request arrives and is acted on, no reply does"
     AFTER_STARTED = "the begin frame is the last that comes"
     BEFORE_TRAILER = "all output comes, the trailer does not"
+    AFTER_STATUS = "the exit status comes, the end of the channel does not"
 
 
 class SimulatedCrash(BaseException):
@@ -142,10 +143,15 @@ class SimChannel:
 
     def end(self, *, clean: bool, status: int | None = None) -> None:
         """The channel's end; only the first one counts. A stalled one has none from the host."""
-        if self.ended is None and not (clean and self.fault.stalls):
-            self.ended = ChannelEnd(clean, status, None, "" if clean else "connection lost")
-            self._queue.append(self.ended)
-            self._news.set()
+        if self.ended is not None or (clean and self.fault.stalls):
+            return
+        cut = clean and self.fault.cut is Cut.AFTER_STATUS
+        whole = clean and not cut
+        self.ended = ChannelEnd(whole, status, None, "" if whole else "connection lost")
+        self._queue.append(self.ended)
+        self._news.set()
+        if cut:
+            self.connection.lose()
 
     def point(self, cut: Cut) -> None:
         """The host has come to this point of its reply."""

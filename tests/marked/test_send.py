@@ -610,6 +610,15 @@ async def test_an_unmarked_command_without_a_status_is_lost(
         assert isinstance(await marked.run_plain(TARGET, "show version", permits, None, 0, sink), Lost)
 
 
+async def test_an_unmarked_end_on_a_link_that_was_lost_counts_and_says_that_output_may_be_missing(
+    marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    host.scripts[(b"show", b"version")] = Script(out=b"v1", status=4)
+    host.cut(Cut.AFTER_STATUS, None)
+    report = await marked.run_plain(TARGET, "show version", permits, None, 0, sink)
+    assert report == Exited(4, None, clean=False)
+
+
 async def test_an_unmarked_command_asks_its_permit_too(
     marked: Marked, host: SimulatedHost, permits: Permits, sink: Kept
 ) -> None:

@@ -24,7 +24,7 @@ from harness.core.events import (
 )
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
-from harness.core.reports import Blocked, Lost, MarkerState, Step
+from harness.core.reports import Blocked, Exited, Lost, MarkerState, Step
 from tests.unit.event_strategies import of_kind
 
 AT = Moment(1_700_000_000_000_001, "b1", 5)
@@ -155,6 +155,15 @@ def test_a_missing_field_with_a_default_takes_it() -> None:
     body = decode(stored).body
     assert isinstance(body, ProbeObserved)
     assert body.host_key is None
+
+
+def test_an_end_that_was_written_without_a_word_on_its_link_had_a_clean_one() -> None:
+    event = Event(AT, RUN, AttemptObserved(1, Exited(3, None, clean=False), 0), ACT, 1)
+    assert decode(encode(event)) == event
+    report = {"type": "exited", "status": 3}
+    body = decode(_changed(event, body={"number": 1, "bytes_sent": 0, "report": report})).body
+    assert isinstance(body, AttemptObserved)
+    assert body.report == Exited(3, None, clean=True)
 
 
 def test_a_class_that_is_no_member_of_the_union_is_unknown() -> None:
