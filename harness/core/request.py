@@ -50,6 +50,7 @@ _SECTIONS: Final[dict[Verb, frozenset[str]]] = {
 }
 _VALUE: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OWN: Final = "h_"
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+@,:-")
 _PLAIN_PATH: Final = re.compile("/[A-Za-z0-9/._+@,:-]*")
 _WIRE_PATH: Final = re.compile("(?:[A-Za-z0-9/._+@,:-]|%[0-3][0-7][0-7])*")
@@ -80,10 +81,12 @@ def words_section(name: str, argv: Sequence[bytes]) -> Section:
 
 
 def env_section(pairs: Sequence[tuple[str, bytes]]) -> Section:
-    """`env`: exports in the given order. Raises ValueError for a name that sh cannot export."""
+    """`env`: exports in the given order. Raises ValueError for a name that sh cannot export, or that is the wrapper's own (`h_...`)."""
     for name, _ in pairs:
         if _NAME.fullmatch(name) is None or not name.isascii():
             raise ValueError(f"not a name for the environment: {name!r}")
+        if name.startswith(_OWN):
+            raise ValueError(f"a name that the wrapper uses itself: {name!r}")
     return Section("env", b"\n".join(b"export " + n.encode("ascii") + b"=" + quote(v) for n, v in pairs))
 
 

@@ -78,6 +78,13 @@ def test_a_name_that_cannot_be_exported_is_refused(name: str) -> None:
         env_section([(name, b"x")])
 
 
+@pytest.mark.parametrize("name", ["h_dir", "h_", "h_anything_that_comes_later"])
+def test_a_name_of_the_wrappers_own_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="the wrapper uses"):
+        env_section([("A", b""), (name, b"x")])
+    assert env_section([("H_DIR", b"x"), ("_h_dir", b"x"), ("h", b"x")])
+
+
 def test_a_nul_and_an_empty_command_are_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         quote(b"a\0b")
