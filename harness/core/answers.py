@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from harness.core.frames import Broken
-from harness.core.ids import ExecutionId, NotAnId, StoreId, Witness, parse_execution_id, parse_hex32
+from harness.core.ids import (
+    ExecutionId,
+    NotAnId,
+    StoreId,
+    Witness,
+    as_witness,
+    parse_execution_id,
+    parse_hex32,
+)
 from harness.core.markers import (
     Damaged,
     DigestRecord,
@@ -28,7 +36,6 @@ from harness.core.trailers import WORD, state_of
 
 MARKER_LINES: Final = 8
 """Lines that one execution may take in an answer."""
-_WITNESS: Final = re.compile("[A-Za-z0-9_]{1,100}")
 _PATH: Final = re.compile("/(?:[A-Za-z0-9/._+@,:-]|%[0-3][0-7][0-7]){0,3000}")
 _SIZE: Final = re.compile("[0-9]{1,15}")
 _SHA256: Final = re.compile("[0-9a-f]{64}")
@@ -114,19 +121,21 @@ def parse_contact(lines: tuple[bytes, ...]) -> ContactAnswer | Broken:
         said[pair[0]] = pair[1]
     store = parse_hex32(said.get("store", ""))
     caps = parse_pairs(said.get("caps", "").split())
-    newest = said.get("newest", "")
-    for name, pattern in (("path", _PATH), ("witness", _WITNESS), ("wrapper", _SHA256_OR_NONE)):
+    witness, newest = as_witness(said.get("witness", "")), as_witness(said.get("newest", ""))
+    for name, pattern in (("path", _PATH), ("wrapper", _SHA256_OR_NONE)):
         if pattern.fullmatch(said.get(name, "")) is None:
             return Broken(name)
-    if store is None or caps is None or not (newest == "-" or _WITNESS.fullmatch(newest)):
+    if witness is None:
+        return Broken("witness")
+    if store is None or caps is None or (newest is None and said.get("newest") != "-"):
         return Broken("contact")
     return ContactAnswer(
         store_id=StoreId(store),
         path=said["path"],
         boot_id=host_text(said.get("boot", "-")),
         caps=tuple((key, host_text(value)) for key, value in list(caps.items())[:_MAX_CAPS]),
-        witness=Witness(said["witness"]),
-        newest=None if newest == "-" else Witness(newest),
+        witness=witness,
+        newest=newest,
         wrapper=said["wrapper"],
     )
 
@@ -275,15 +284,16 @@ def _marker(rest: str) -> _Marker | None:
     pairs = parse_pairs(words[2:])
     if isinstance(execution, NotAnId) or state is None or pairs is None:
         return None
-    witness = pairs.get("witness", "-")
-    if witness != "-" and _WITNESS.fullmatch(witness) is None:
+    told = pairs.get("witness", "-")
+    witness = as_witness(told)
+    if witness is None and told != "-":
         return None
     return _Marker(
         MarkerReport(
             execution=execution,
             state=state,
             proven=pairs.get("proof") == "witness",
-            witness=None if witness == "-" else Witness(witness),
+            witness=witness,
             out_size=_size(pairs.get("out", "-")),
             err_size=_size(pairs.get("err", "-")),
         )

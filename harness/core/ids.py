@@ -22,7 +22,8 @@ _ULID: Final = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 _EXECUTION: Final = re.compile(f"act_{_ULID}")
 _RUN: Final = re.compile(f"run_{_ULID}")
 _HEX32: Final = re.compile("[0-9a-f]{32}")
-_WITNESS: Final = re.compile("([A-Za-z0-9]{1,40})_([0-9]{1,15})_([0-9a-f]{16})_([0-9a-f]{16})")
+_WITNESS: Final = re.compile("[A-Za-z0-9_]{1,100}")
+_WITNESS_PARTS: Final = re.compile("([A-Za-z0-9]{1,40})_([0-9]{1,15})_([0-9a-f]{16})_([0-9a-f]{16})")
 
 ULID_ENTROPY_BYTES: Final = 10
 TOKEN_BYTES: Final = 16
@@ -100,14 +101,19 @@ class WitnessParts:
 def new_witness(journal: str, sequence: int, hash_hex: str, entropy: bytes) -> Witness:
     """The name of a fresh witness; `hash_hex` is the newest event's hash, `entropy` 8 random bytes."""
     text = f"{journal}_{sequence}_{hash_hex[:16]}_{entropy.hex()}"
-    if _WITNESS.fullmatch(text) is None:
+    if _WITNESS_PARTS.fullmatch(text) is None:
         raise ValueError(f"not a witness: {text!r}")
     return Witness(text)
 
 
+def as_witness(text: str) -> Witness | None:
+    """`text` if a store may have a witness of that name (`remote/README.md` section 1), else None."""
+    return Witness(text) if _WITNESS.fullmatch(text) else None
+
+
 def parse_witness(text: str) -> WitnessParts | NotAnId:
-    """The parts of a witness name."""
-    found = _WITNESS.fullmatch(text)
+    """The parts of a witness that a journal left; a store may have others, which no version of ours made."""
+    found = _WITNESS_PARTS.fullmatch(text)
     if found is None:
         return NotAnId(text, "a witness is JOURNAL_SEQUENCE_HASH_RANDOM")
     return WitnessParts(found[1], int(found[2]), found[3], found[4])

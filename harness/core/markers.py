@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from harness.core.ids import ExecutionId, NotAnId, StoreId, Token, Witness, parse_execution_id, parse_hex32
+from harness.core.ids import (
+    ExecutionId,
+    NotAnId,
+    StoreId,
+    Token,
+    Witness,
+    as_witness,
+    parse_execution_id,
+    parse_hex32,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,6 @@ MAX_NUMBER: Final = 2**53 - 1
 """The greatest size or count that is believed (it has to fit the journal's canonical form)."""
 
 _KEY: Final = re.compile("[a-z][a-z0-9_]{0,40}")
-_WITNESS: Final = re.compile("[A-Za-z0-9_]{1,100}")
 _NUMBER: Final = re.compile("[0-9]{1,16}")
 _TIME: Final = re.compile(r"-|[0-9]{1,15}(\.[0-9]{1,9})?")
 _SIGNAL: Final = re.compile("[A-Z][A-Z0-9+-]{0,15}")
@@ -158,6 +166,12 @@ class _Fields:
             raise _BadField(key)
         return value
 
+    def witness(self, key: str) -> Witness:
+        value = as_witness(self.text(key))
+        if value is None:
+            raise _BadField(key)
+        return value
+
     def number(self, key: str, most: int = MAX_NUMBER) -> int:
         value = int(self.match(key, _NUMBER))
         if value > most:
@@ -189,7 +203,7 @@ def _start(fields: _Fields) -> StartRecord | FenceRecord:
             return FenceRecord(
                 execution=fields.execution("id"),
                 store=StoreId(fields.hex32("store")),
-                witness=Witness(fields.match("witness", _WITNESS)),
+                witness=fields.witness("witness"),
                 token=Token(fields.hex32("token")),
                 wall=fields.match("wall", _TIME),
                 fields=fields.left(),
@@ -202,7 +216,7 @@ def _run(fields: _Fields) -> StartRecord:
     return StartRecord(
         execution=fields.execution("id"),
         store=StoreId(fields.hex32("store")),
-        witness=Witness(fields.match("witness", _WITNESS)),
+        witness=fields.witness("witness"),
         token=Token(fields.hex32("token")),
         boot=fields.text("boot"),
         verify=fields.flag("verify"),

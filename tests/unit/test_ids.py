@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.core.ids import (
     NotAnId,
     WitnessParts,
+    as_witness,
     new_execution_id,
     new_review_id,
     new_run_id,
@@ -110,6 +111,7 @@ def test_a_witness_tells_what_it_was_made_from(
     made = new_witness(journal, sequence, hashed.hex(), entropy)
     assert len(made) <= 100
     assert parse_witness(made) == WitnessParts(journal, sequence, hashed.hex()[:16], entropy.hex())
+    assert as_witness(made) == made
 
 
 @pytest.mark.parametrize("journal", ["", "a_b", "a/b", "a" * 41, "\u00e9"])
@@ -121,3 +123,13 @@ def test_a_journal_id_that_a_host_would_refuse_is_a_mistake(journal: str) -> Non
 @pytest.mark.parametrize("text", ["", "a_1_b_c", "..", "a_1_0123456789abcdef_0123456789abcde", "a" * 200])
 def test_other_texts_are_no_witness(text: str) -> None:
     assert isinstance(parse_witness(text), NotAnId)
+
+
+@pytest.mark.parametrize("text", ["", "-", "..", "a/b", "a b", "a" * 101, "\u00e9", "a\n"])
+def test_a_name_that_no_store_has_is_no_witness(text: str) -> None:
+    assert as_witness(text) is None
+
+
+def test_a_store_may_have_witnesses_that_no_journal_of_ours_left() -> None:
+    assert as_witness("later_version_1") == "later_version_1"
+    assert isinstance(parse_witness("later_version_1"), NotAnId)
