@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.resources
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +59,8 @@ INSTALL_BOOT: Final = (
     + 'n=;h_new=;while IFS= read -r l;do case $l in "bytes "*)n=${l#* };;"@$4 end")break;;esac;done;'
     + 'if [ -n "$d" ]&&mkdir -p "$d/bin"&&set -C&&head -c "${n:-0}" >"$d/bin/t.$4"&&set +C;then h_new=$d/bin/t.$4;fi;'
     + 'if [ -n "$h_new" ]&&[ "$(wc -c <"$h_new")" -eq "${n:-0}" ];then . "$h_new";'
-    + 'else [ -z "$h_new" ]||rm -f "$h_new";r=install;p=$d;until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;[ -n "$d" ]||r=no-home;'
+    + 'else [ -z "$h_new" ]||rm -f "$h_new";r=install;p=$d;until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;'
+    + '[ -n "$d" ]||r=no-home;'
     + 'echo;echo "@$4 begin answer";echo "error reason=$r";echo "@$4 answer 1 end";fi'
 )
 """Takes the wrapper from the request's raw bytes into a file of its own and reads that, which checks, syncs and names it."""
@@ -91,19 +91,21 @@ def wrapper_sha256() -> str:
     return hashlib.sha256(wrapper_text()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
 class Wrapper:
-    """The wrapper as its callers need it: its bytes, their name, and the texts that start and install it."""
+    """The wrapper that this version installs on hosts, as the marker protocol wants it. Its text is read when it is first needed."""
 
-    text: bytes
-    sha256: str
-    boot: str = BOOT
-    install_boot: str = INSTALL_BOOT
+    boot: Final = BOOT
+    install_boot: Final = INSTALL_BOOT
 
+    @property
+    def text(self) -> bytes:
+        """All of its bytes."""
+        return wrapper_text()
 
-def wrapper() -> Wrapper:
-    """The wrapper that this version installs on hosts."""
-    return Wrapper(wrapper_text(), wrapper_sha256())
+    @property
+    def sha256(self) -> str:
+        """Their SHA-256, its name on every host."""
+        return wrapper_sha256()
 
 
 def boot_string(store: str, verb: str, nonce: str, sha256: str | None = None) -> str:

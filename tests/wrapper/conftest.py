@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,26 +11,42 @@ import pytest
 from tests.wrapper.host import SHELLS, Host
 from tests.wrapper.paused import Paused
 
+Make = Callable[[str, Path], Host]
+
 
 def found(shell: str) -> bool:
     return shutil.which(SHELLS[shell][0]) is not None
 
 
-@pytest.fixture(
-    params=[
-        name if found(name) else pytest.param(name, marks=pytest.mark.skip(reason="not installed"))
-        for name in SHELLS
-    ]
-)
-def every(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+def params() -> list[object]:
+    missing = pytest.mark.skip(reason="not installed")
+    return [name if found(name) else pytest.param(name, marks=missing) for name in SHELLS]
+
+
+@pytest.fixture(scope="session")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Makes a ready host: installed and in contact once per shell, and copied from there."""
+    kept: dict[str, Host] = {}
+
+    def make(shell: str, home: Path) -> Host:
+        if shell not in kept:
+            kept[shell] = Host(tmp_path_factory.mktemp(shell), shell).ready()
+        shutil.copytree(kept[shell].store, home / ".local/state/harness-markers")
+        return Host(home, shell).like(kept[shell])
+
+    return make
+
+
+@pytest.fixture(params=params())
+def every(request: pytest.FixtureRequest, ready: Make, tmp_path: Path) -> Host:
     """A ready host for each shell."""
-    return Host(tmp_path, request.param).ready()
+    return ready(request.param, tmp_path)
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(ready: Make, tmp_path: Path) -> Host:
     """A ready host with the commonest shell, for what does not depend on it."""
-    return Host(tmp_path, "dash").ready()
+    return ready("dash", tmp_path)
 
 
 @pytest.fixture

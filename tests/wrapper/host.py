@@ -184,6 +184,11 @@ class Host:
         assert self.contact().line("store")
         return self
 
+    def like(self, other: Host) -> Host:
+        """This host has a copy of the other's store."""
+        self.store_id, self.witness, self.sequence = other.store_id, other.witness, other.sequence
+        return self
+
     def head(
         self, identifier: str, argv: Sequence[bytes | str], token: str | None = None, **more: object
     ) -> bytes:

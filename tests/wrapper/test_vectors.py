@@ -37,7 +37,7 @@ def told(trailer: Trailer | None) -> tuple[str, str]:
         case FinishRecord():
             return "finish", str(trailer.status)
         case StateTrailer():
-            return trailer.kind, trailer.state.value
+            return trailer.kind, trailer.state.value if trailer.state else "-"
         case RefusedTrailer():
             return "not-started" if trailer.closed else "refused", trailer.reason
         case StoreChangedTrailer():

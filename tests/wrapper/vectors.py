@@ -194,6 +194,7 @@ def questions(make: Maker) -> Iterator[tuple[str, Vector]]:
         make.stream("check", "check", section("command", argv_code(["sh", "-c", "exit 3"])), detail="3"),
     )
     done, _ = make.run("finish", ["true"])
+    host.settle(done)
     file = host.directory(done) / "finish"
     whole = file.read_bytes()
     file.write_bytes(whole[:100])
