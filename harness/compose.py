@@ -32,7 +32,7 @@ from harness.ports import (
     Spool,
 )
 from harness.tap import Listener
-from harness.wrapper import BOOT, INSTALL_BOOT, wrapper_sha256, wrapper_text
+from harness.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from harness.adapters.config import Config
@@ -41,23 +41,6 @@ if TYPE_CHECKING:
     from harness.adapters.ssh_config import ConnectOptions
 
 SUFFIX_LEAST: Final = 4
-
-
-class Wrapper:
-    """The host side's program, as the marker protocol wants it."""
-
-    boot = BOOT
-    install_boot = INSTALL_BOOT
-
-    @cached_property
-    def text(self) -> bytes:
-        """All of its bytes."""
-        return wrapper_text()
-
-    @cached_property
-    def sha256(self) -> str:
-        """Their SHA-256."""
-        return wrapper_sha256()
 
 
 class LateExec:

@@ -317,17 +317,19 @@ class Connection(Protocol):
         ...
 
 
-class Prompt(Protocol):
-    """What a person is asked for a login: printable text, and whether the answer may be seen while it is typed."""
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a person is asked for a login. `text` is printable; with `echo` the answer may be seen while it is typed."""
 
-    @property
-    def text(self) -> str: ...
-    @property
-    def echo(self) -> bool: ...
+    text: str
+    echo: bool = False
 
 
 AskPerson = Callable[[Prompt], Awaitable[str | None]]
-"""Asks a person; None where there is no answer. Answers are used once and kept nowhere."""
+"""Asks a person. None: no answer, and none is to be expected (no terminal, end of file). May take as long as a person takes.
+
+Answers are used once and kept nowhere.
+"""
 
 
 class Exec(Protocol):
@@ -340,7 +342,8 @@ class Exec(Protocol):
     async def open(self, connection: Connection, exec_string: str) -> Channel | NotSent | Lost:
         """Sends one exec request. `NotSent`: proven that it did not leave (also: channel refused for longer than the adapter waits).
 
-        `Lost`: it may have left. A refused channel is tried again inside, it is no attempt. Never raises for what a host or a network does.
+        `Lost`: it may have left. A refused channel is tried again inside, it is no attempt. Ends within a time limit of the adapter's, however the
+        host behaves. Never raises for what a host or a network does.
         """
         ...
 

@@ -19,11 +19,10 @@ from asyncssh.constants import EXTENDED_DATA_STDERR
 
 from harness.adapters.asyncssh_errors import fault_of
 from harness.adapters.connections import Lease, Limits, Link, Pool
-from harness.adapters.ssh_asking import Ask
 from harness.core.action import SshTarget
 from harness.core.reports import Lost, NotSent, Step, Unreachable
 from harness.core.text import host_text
-from harness.ports import Channel, ChannelEnd, Chunk, Connection, Stream
+from harness.ports import AskPerson, Channel, ChannelEnd, Chunk, Connection, Stream
 
 # Bytes kept for a reader that is slow, before the host is made to wait; asyncssh's window adds up to 2 MiB of its own.
 HIGH: Final = 512 * 1024
@@ -189,7 +188,10 @@ class AsyncsshExec:
     """The Exec port. One pool of connections for its life; use it within one event loop and close it at the end."""
 
     def __init__(
-        self, limits: Limits | None = None, ask: Ask | None = None, jitter: Callable[[], float] | None = None
+        self,
+        limits: Limits | None = None,
+        ask: AskPerson | None = None,
+        jitter: Callable[[], float] | None = None,
     ) -> None:
         """`ask` asks a person what a login needs, None where there is none; `jitter`: a fraction from 0 to 1 by which waits are spread."""
         _quiet()

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakSet
 
-from harness.adapters.ssh_asking import Ask
 from harness.adapters.ssh_dial import Dialled, dial
 from harness.core.action import SshTarget
 from harness.core.reports import Step, Unreachable
+from harness.ports import AskPerson
 
-Dial = Callable[[SshTarget, Ask | None], Awaitable[Dialled | Unreachable]]
+Dial = Callable[[SshTarget, AskPerson | None], Awaitable[Dialled | Unreachable]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class _Lane:
 class Pool:
     """All connections of one adapter."""
 
-    def __init__(self, limits: Limits, ask: Ask | None = None, dialler: Dial = dial) -> None:
+    def __init__(self, limits: Limits, ask: AskPerson | None = None, dialler: Dial = dial) -> None:
         self._limits = limits
         self._ask = ask
         self._dial = dialler

@@ -18,11 +18,11 @@ from asyncssh.public_key import get_default_certificate_algs, get_default_public
 from harness.adapters import known_hosts, ssh_identities
 from harness.adapters.asyncssh_errors import fault_of
 from harness.adapters.known_hosts import Known, KnownHostsUnreadable
-from harness.adapters.ssh_asking import Ask, Question
 from harness.adapters.ssh_settings import Leg, legs_of
 from harness.adapters.ssh_watch import Trust, Watch, host_key_refused, known_of, login_refused
 from harness.core.action import SshTarget
 from harness.core.reports import Step, Unreachable
+from harness.ports import AskPerson, Prompt
 
 _FAMILIES: Final = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 Connection = asyncssh.SSHClientConnection
@@ -77,10 +77,10 @@ class _Progress:
     scope: asyncio.Timeout
     step: Step = Step.NOTHING
 
-    def unhurried(self, ask: Ask) -> Ask:
+    def unhurried(self, ask: AskPerson) -> AskPerson:
         """`ask`, with the time limit standing still until there is an answer, and beginning anew then."""
 
-        async def asking(question: Question) -> str | None:
+        async def asking(question: Prompt) -> str | None:
             self.scope.reschedule(None)
             try:
                 return await ask(question)
@@ -90,7 +90,7 @@ class _Progress:
         return asking
 
 
-async def dial(target: SshTarget, ask: Ask | None = None) -> Dialled | Unreachable:
+async def dial(target: SshTarget, ask: AskPerson | None = None) -> Dialled | Unreachable:
     """Logs in to every machine on the way and to the target. Never raises for what a host, a network or a key file does."""
     try:
         legs = legs_of(target)
@@ -106,7 +106,7 @@ async def dial(target: SshTarget, ask: Ask | None = None) -> Dialled | Unreachab
     raise AssertionError("a target has at least one leg")
 
 
-async def _next(leg: Leg, through: tuple[Dialled, ...], ask: Ask | None) -> Dialled | Unreachable:
+async def _next(leg: Leg, through: tuple[Dialled, ...], ask: AskPerson | None) -> Dialled | Unreachable:
     """One machine further; where that fails, the ones before are let go."""
     reached: Dialled | Unreachable | None = None
     try:
@@ -118,7 +118,7 @@ async def _next(leg: Leg, through: tuple[Dialled, ...], ask: Ask | None) -> Dial
     return replace(reached, through=through) if isinstance(reached, Dialled) else reached
 
 
-async def _leg(leg: Leg, tunnel: Connection | None, ask: Ask | None) -> Dialled | Unreachable:
+async def _leg(leg: Leg, tunnel: Connection | None, ask: AskPerson | None) -> Dialled | Unreachable:
     limit = leg.settings.connect_timeout
     scope = asyncio.timeout(limit)
     progress = _Progress(limit, scope)
@@ -136,7 +136,7 @@ async def _leg(leg: Leg, tunnel: Connection | None, ask: Ask | None) -> Dialled 
 
 
 async def _log_in(
-    leg: Leg, tunnel: Connection | None, progress: _Progress, ask: Ask | None
+    leg: Leg, tunnel: Connection | None, progress: _Progress, ask: AskPerson | None
 ) -> Dialled | Unreachable:
     if not _has_local_name():
         text = f"{leg.place}: this process has no user name; next: set LOGNAME"

@@ -16,9 +16,10 @@ from typing import Final
 import asyncssh
 from asyncssh.sk import sk_available
 
-from harness.adapters.ssh_asking import TRIES, Ask, passphrase_for
+from harness.adapters.ssh_asking import TRIES, passphrase_for
 from harness.adapters.ssh_files import ABSENT, read_regular
 from harness.adapters.ssh_settings import IDENTITIES, Settings
+from harness.ports import AskPerson
 
 _HELD_BACK: Final = frozenset({"identity-permissions", "identity-passphrase", "identity-hardware"})
 
@@ -51,7 +52,7 @@ class Identities:
         told = [note for note in self.notes if note.reason in _HELD_BACK or not self.keys]
         return min(told, key=lambda note: note.reason not in _HELD_BACK, default=None)
 
-    async def unlock_next(self, ask: Ask) -> list[asyncssh.SSHKeyPair] | None:
+    async def unlock_next(self, ask: AskPerson) -> list[asyncssh.SSHKeyPair] | None:
         """The next key that a person unlocks; None when there is no other."""
         while self.locked:
             path = self.locked.pop(0)

@@ -14,11 +14,12 @@ import asyncssh
 from harness.adapters import known_hosts
 from harness.adapters.asyncssh_errors import fault_of
 from harness.adapters.known_hosts import Known, KnownHostsUnreadable, Verdict
-from harness.adapters.ssh_asking import TRIES, Ask, password_for, prompt_of
+from harness.adapters.ssh_asking import TRIES, password_for, prompt_of
 from harness.adapters.ssh_identities import Identities
 from harness.adapters.ssh_settings import Leg
 from harness.core.reports import Step, Unreachable
 from harness.core.text import host_text
+from harness.ports import AskPerson
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ def known_of(leg: Leg) -> Known:
 class Watch(asyncssh.SSHClient):
     """Decides on the host key, hands out the identities, and sees the end of one connection."""
 
-    def __init__(self, leg: Leg, known: Known, identities: Identities, ask: Ask | None) -> None:
+    def __init__(self, leg: Leg, known: Known, identities: Identities, ask: AskPerson | None) -> None:
         self._leg = leg
         self._known = known
         self._identities = identities

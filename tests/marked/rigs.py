@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -13,17 +12,7 @@ from harness.marked import WrapperText
 from harness.ports import Exec
 from harness.testing.local_exec import LocalExec
 from harness.testing.simulator import Script, SimulatedHost
-from harness.wrapper import BOOT, INSTALL_BOOT, wrapper_sha256, wrapper_text
-
-
-@dataclass(frozen=True, slots=True)
-class RealWrapper:
-    """The wrapper of this checkout."""
-
-    text: bytes
-    sha256: str
-    boot: str = BOOT
-    install_boot: str = INSTALL_BOOT
+from harness.wrapper import Wrapper
 
 
 class Rig(Protocol):
@@ -99,7 +88,7 @@ class LocalRig:
         self._effects = home / "effects"
         os.mkfifo(self._fifo)
         self.exec: Exec = LocalExec(shell, home, self._cut)
-        self.wrapper: WrapperText = RealWrapper(wrapper_text(), wrapper_sha256())
+        self.wrapper: WrapperText = Wrapper()
 
     def _cut(self, direction: str, total: int) -> bool:
         return direction == "out" and self._limit is not None and total >= self._limit

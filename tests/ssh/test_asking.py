@@ -11,9 +11,9 @@ import asyncssh
 import pytest
 
 from harness.adapters.asyncssh_exec import AsyncsshExec
-from harness.adapters.ssh_asking import TRIES, Question
+from harness.adapters.ssh_asking import TRIES
 from harness.core.reports import Unreachable
-from harness.ports import Connection
+from harness.ports import Connection, Prompt
 from harness.testing.embedded_host import EmbeddedHost
 from tests.ssh.agent import agent
 
@@ -22,16 +22,16 @@ class Person:
     """Gives prepared answers, and remembers what was asked."""
 
     def __init__(self, *answers: str | None) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[Prompt] = []
         self._answers = list(answers)
 
-    async def __call__(self, question: Question) -> str | None:
+    async def __call__(self, question: Prompt) -> str | None:
         self.asked.append(question)
         return self._answers.pop(0) if self._answers else None
 
 
 @asynccontextmanager
-async def adapter_of(person: Callable[[Question], object] | None) -> AsyncIterator[AsyncsshExec]:
+async def adapter_of(person: Callable[[Prompt], object] | None) -> AsyncIterator[AsyncsshExec]:
     adapter = AsyncsshExec(ask=person)  # type: ignore[arg-type]
     yield adapter
     await adapter.close()
@@ -52,7 +52,7 @@ def locked(host: EmbeddedHost) -> EmbeddedHost:
 async def test_a_passphrase_is_asked_for_and_may_be_mistyped(locked: EmbeddedHost) -> None:
     person = Person("donkey", "horse")
     assert not isinstance(await login(locked, person), Unreachable)
-    assert person.asked == [Question(f"Enter passphrase for key '{locked.identity_file}': ")] * 2
+    assert person.asked == [Prompt(f"Enter passphrase for key '{locked.identity_file}': ")] * 2
 
 
 @pytest.mark.parametrize("answers", [(None,), ("",), ("a", "b", "c", "horse")])
@@ -81,7 +81,7 @@ async def test_a_password_is_asked_for_a_few_times(host: EmbeddedHost) -> None:
     host.password, host.faults.reject_auth = "sesame", True
     person = Person("open", "sesame")
     assert not isinstance(await login(host, person), Unreachable)
-    assert person.asked == [Question(f"ops@127.0.0.1:{host.port}'s password: ")] * 2
+    assert person.asked == [Prompt(f"ops@127.0.0.1:{host.port}'s password: ")] * 2
     stubborn = Person(*["wrong"] * 9)
     found = await login(host, stubborn)
     assert isinstance(found, Unreachable)
@@ -93,7 +93,7 @@ async def test_a_hosts_own_prompt_is_shown_escaped_and_with_its_place(host: Embe
     host.code, host.faults.reject_auth = "123456", True
     person = Person("123456")
     assert not isinstance(await login(host, person), Unreachable)
-    assert person.asked == [Question(f"(ops@127.0.0.1:{host.port}) One-time code:\\x1b[2J ", echo=True)]
+    assert person.asked == [Prompt(f"(ops@127.0.0.1:{host.port}) One-time code:\\x1b[2J ", echo=True)]
 
 
 async def test_without_a_person_nothing_is_asked(host: EmbeddedHost) -> None:
@@ -104,7 +104,7 @@ async def test_without_a_person_nothing_is_asked(host: EmbeddedHost) -> None:
 
 
 async def test_the_time_limit_stands_still_while_a_person_thinks(locked: EmbeddedHost) -> None:
-    async def thinks(question: Question) -> str:
+    async def thinks(question: Prompt) -> str:
         await asyncio.sleep(0.6)  # longer than the limit: that it does not count is what is tested
         return "horse"
 
