@@ -22,6 +22,12 @@ h_fence() {
     fi
 }
 
+# h_fence_dir ID WITNESS: notes a directory that is missing, so that one process makes many.
+h_fence_dir() {
+    h_is id "$1" && h_is witness "$2" && h_has_witness "$2" || return 0
+    [ -d "$h_store/x/$2/$1" ] || h_dirs="$h_dirs x/$2/$1"
+}
+
 # h_fence_line ID WITNESS TOKEN: one line of a request.
 h_fence_line() {
     h_is id "$1" && h_is witness "$2" && h_is hex "$3" && h_fence "$1" "$2" "$3"
@@ -34,7 +40,10 @@ h_fence_all() {
     while [ "$h_i" -lt "$h_chunks" ]; do
         h_i=$((h_i + 1))
         eval "h_piece=\$h_ids_$h_i"
-        h_litter=
+        h_litter='' h_dirs=
+        h_each "$h_piece" h_fence_dir
+        # shellcheck disable=SC2086 # our own names, made of safe characters only
+        [ -z "$h_dirs" ] || (cd "$h_store" && mkdir $h_dirs)
         h_each "$h_piece" h_fence_line
         h_report_piece "$h_piece"
         h_sweep_litter
