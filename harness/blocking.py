@@ -20,6 +20,8 @@ from harness.ports import Stream
 from harness.result import Result
 from harness.tap import Listener
 
+__all__ = ["Harness"]
+
 T = TypeVar("T")
 
 

@@ -72,8 +72,13 @@ class LateExec:
 def home_directory() -> Path:
     """HARNESS_HOME, else `harness` in the XDG state directory."""
     given = os.environ.get("HARNESS_HOME")
+    if given and not os.path.isabs(given):
+        # Another directory would be another journal, and keys of this one would mean nothing there.
+        raise HarnessError(
+            f"HARNESS_HOME={given} is not an absolute path; nothing was sent", "give the whole path"
+        )
     if given:
-        return Path(given).absolute()
+        return Path(given)
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "harness"
 

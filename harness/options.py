@@ -47,7 +47,12 @@ def word_of(word: str | bytes) -> bytes:
 
 
 def argv_of(words: Words) -> tuple[bytes, ...]:
-    """The argv of bytes. Raises RequestError for what no program can receive."""
+    """The argv of bytes. Raises RequestError for what no program can receive, and for a text: its characters are no words."""
+    if isinstance(words, str | bytes):
+        raise RequestError(
+            "a command is a list of words, not one text; nothing was sent",
+            'for a shell line: ["sh", "-c", LINE]',
+        )
     argv = tuple(word_of(word) for word in words)
     if not argv or not argv[0]:
         raise RequestError("there is no command; nothing was sent")

@@ -144,6 +144,8 @@ class Performer:
             case Stop():
                 return _stopped(report)
             case NotSent() if job.attempt is None:
+                if not (report.permanent or job.record.attempts):
+                    self._world.news(job.execution, "unreachable", report.text or report.reason)
                 return (
                     ContactObserved(Unreachable(report.step, report.reason, report.permanent, report.text)),
                 )
@@ -255,7 +257,9 @@ class Performer:
         peer = job.record.first_peer
         if peer is None or peer.witness is None or peer.store_id is None or peer.store_path is None:
             raise RequestError(f"{job.execution} was never bound to a store: there is no gate to fence")
-        ask = FenceAsk(job.execution, peer.witness, self._world.token(), peer.store_id, peer.store_path)
+        ask = FenceAsk(
+            job.execution, peer.witness, self._world.token(), peer.store_id, peer.store_path, peer.host_key
+        )
         fenced = await self._world.marked.fence(job.target, [ask])
         return (_probed(fenced.reports[job.execution], fenced.host_key),)
 
@@ -281,20 +285,21 @@ class Performer:
         question = MarkedRequest(
             command.unless, command.cwd, (*command.env, *secrets), timeout=command.timeout
         )
-        answer = await self._world.marked.check(job.target, question)
+        ask = probe_ask(job.record)
+        answer = await self._world.marked.check(job.target, question, ask.store_path, ask.host_key)
         return (ContactObserved(answer),) if isinstance(answer, Unreachable) else (ProbeObserved(answer),)
 
     async def cancel(self, job: Job, only_if_not_started: bool) -> tuple[Body, ...]:
         """Stops it on the host: a fence where it has not started, else (unless only that was asked) TERM and KILL."""
         ask = probe_ask(job.record)
-        mode = "fence" if only_if_not_started else "stop"
         cancel = CancelAsk(
             job.execution,
             ask.witness,
             self._world.token(),
-            "fence" if mode == "fence" else "stop",
+            "fence" if only_if_not_started else "stop",
             store_id=ask.store_id,
             store_path=ask.store_path,
+            host_key=ask.host_key,
         )
         done = await self._world.marked.cancel(job.target, cancel)
         return (_probed(done.report, None),)
@@ -353,7 +358,7 @@ def probe_ask(record: Record) -> ProbeAsk:
     peer = record.first_peer
     if peer is None:
         return ProbeAsk(record.execution)
-    return ProbeAsk(record.execution, peer.witness, peer.store_id, peer.store_path)
+    return ProbeAsk(record.execution, peer.witness, peer.store_id, peer.store_path, peer.host_key)
 
 
 def _stopped(stop: Stop) -> tuple[Body, ...]:

@@ -20,9 +20,9 @@ class Listener(Protocol):
         ...
 
     def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
-        """What happens: `accepted`, `attached` (detail: the host), `started`, `lost` (why), `waiting` (for what), `following`, `follow-up` (the new
+        """What happens: `accepted`, `attached` (detail: the host), `started`, `lost` (why), `unreachable` (why; nothing was sent yet), `waiting`
 
-        execution), `spool-full`.
+        (for what), `following`, `follow-up` (the new execution), `spool-full`.
         """
         ...
 

@@ -104,3 +104,11 @@ def test_the_blocking_api_refuses_in_words_and_leaves_no_thread(host: HostThread
     ):
         caller.run("127.0.0.1", [], RunOptions(ssh=host.options()))
     assert threading.active_count() == before
+
+
+def test_a_text_is_no_list_of_words_and_is_refused(host: HostThread, tmp_path: Path) -> None:
+    with (
+        blocking.Harness.open(tmp_path / "state") as caller,
+        pytest.raises(RequestError, match="not one text; nothing was sent"),
+    ):
+        caller.run("127.0.0.1", "exit 3", RunOptions(ssh=host.options()))

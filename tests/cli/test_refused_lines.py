@@ -213,6 +213,29 @@ def test_a_file_that_nobody_claimed_is_not_swallowed(person: Person, tmp_path: P
     )
 
 
+def test_the_last_turn_of_a_loop_that_reads_a_file_is_refused_as_the_first(
+    person: Person, tmp_path: Path
+) -> None:
+    data = tmp_path / "hosts"
+    data.write_text("db1\n")
+    with data.open("rb") as file:
+        file.read()
+        done = refused_stdin(person, file.fileno())
+    assert done.code == REFUSED
+    assert "in a loop that reads: -n" in done.err
+
+
+def test_a_home_that_depends_on_the_directory_is_refused(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", "here")
+    done = typed("list")
+    assert done.code == REFUSED
+    assert "is not an absolute path" in done.err
+    assert not (tmp_path / "here").exists()
+
+
 def test_a_pipe_with_bytes_waiting_that_nobody_claimed_is_not_swallowed(person: Person) -> None:
     reading, writing = os.pipe()
     try:

@@ -61,7 +61,13 @@ def _code(result: Result) -> int:
 def _said(result: Result, host: str) -> str:
     """The line for stdout; what is open is told on stderr."""
     if result.outcome is None or result.outcome is Outcome.UNKNOWN:
-        if result.outcome is None:
+        record = result.record
+        if record is not None and record.misses > 0:
+            say.line(
+                f"{host}: the request to stop did not reach the host ({result.reason}); {result.execution_id} may still run; "
+                f"next: harness cancel {result.execution_id}, when it answers"
+            )
+        elif result.outcome is None:
             say.line(
                 f"{host}: {result.execution_id} runs on; it was not stopped; next: harness cancel {result.execution_id}"
             )

@@ -85,7 +85,7 @@ async def _left_result(harness: Harness, execution: str) -> Result:
 
 def _tell_left(found: list[tuple[str, Result]], left: Left) -> None:
     say.line(
-        f"{left.text}: left, and the command was not touched"
+        f"{left.text}: left, and the command was not touched; what it writes is kept on the host until it ends (harness cancel ID)"
         if left.why is Why.CLOSED
         else f"{left.text}: left"
     )

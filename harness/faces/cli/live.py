@@ -66,6 +66,8 @@ class Live:
                 self._line.back(execution, self.hosts.get(execution, ""))
             case "following":
                 self._line.back(execution, self.hosts.get(execution, ""))
+            case "unreachable":
+                self._line.unreachable(execution, self.hosts.get(execution, ""), detail)
             case "lost" | "waiting" if what == "lost" or detail == "reconnect":
                 self._line.lost(execution, self.hosts.get(execution, ""), detail if what == "lost" else "")
             case "spool-full":
@@ -121,28 +123,44 @@ class Line:
     """The state of the links in words: on a terminal one status line that goes away, else a plain line at each change."""
 
     def __init__(self) -> None:
-        self._down: dict[ExecutionId, str] = {}
+        self._down: dict[ExecutionId, str] = {}  # what to say when the host answers
         self._status: Status | None = None
 
     def lost(self, execution: ExecutionId, host: str, detail: str) -> None:
         """The link is gone, or the host does not answer yet."""
+        why = f" ({host_text(detail)})" if detail else ""
+        self._say_down(
+            execution,
+            f"{host}: the link is lost{why}; the command is not touched; reconnecting",
+            "back; following from where the output ended",
+        )
+
+    def unreachable(self, execution: ExecutionId, host: str, detail: str) -> None:
+        """The host does not answer, and nothing was sent yet."""
+        self._say_down(
+            execution,
+            f"{host} cannot be reached ({host_text(detail)}); nothing was sent; trying again, Ctrl-C leaves",
+            "it answers now",
+        )
+
+    def _say_down(self, execution: ExecutionId, text: str, when_back: str) -> None:
         if execution in self._down:
             return
-        self._down[execution] = host
-        why = f" ({host_text(detail)})" if detail else ""
+        self._down[execution] = when_back
         if say.on_terminal():
-            self._show(f"{host}: the link is lost{why}; the command is not touched; reconnecting")
+            self._show(text)
         else:
-            say.line(f"{host}: the link is lost{why}; the command is not touched; reconnecting")
+            say.line(text)
 
     def back(self, execution: ExecutionId, host: str) -> None:
         """The host answers again."""
-        if self._down.pop(execution, None) is None:
+        text = self._down.pop(execution, None)
+        if text is None:
             return
         if say.on_terminal():
-            self._show(f"{host}: back; following from where the output ended")
+            self._show(f"{host}: {text}")
         else:
-            say.line(f"{host}: the link is back; following from where the output ended")
+            say.line(f"{host}: {'the link is ' if text.startswith('back') else ''}{text}")
 
     def calm(self, execution: ExecutionId) -> None:
         """Output flows: the status line has nothing more to say."""

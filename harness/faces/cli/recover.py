@@ -29,6 +29,8 @@ def command(executions: tuple[str, ...], as_json: bool) -> int:
         else:
             for result in results:
                 _tell(result)
+            if not results:
+                json_out.put("nothing is open\n")
         return UNKNOWN if any(result.state is not State.SETTLED for result in results) else 0
 
     return session.call(work)

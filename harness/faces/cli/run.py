@@ -169,7 +169,7 @@ def _check(given: dict[str, Any]) -> None:
     )
     if ready is not None:
         raise Senseless(
-            f"stdin is {ready}, and nobody claimed it: --stdin - sends it to the command, -n leaves it alone"
+            f"stdin is {ready}, and nobody claimed it: --stdin - sends it to the command, -n leaves it alone (in a loop that reads: -n)"
         )
 
 

@@ -18,11 +18,14 @@ _PIECE: Final = 256 * 1024
 
 
 def unclaimed(fd: int = 0) -> str | None:
-    """What stands ready on stdin: `a file` or `a pipe with bytes waiting`; None for nothing, a terminal, or a closed one. Never waits."""
+    """What stands ready on stdin: `a file` or `a pipe with bytes waiting`; None for nothing, a terminal, or a closed one. Never waits.
+
+    A file counts when it was read to its end, too: the last turn of a loop that reads it must not be treated otherwise than the first.
+    """
     try:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode):
-            return "a file" if status.st_size > os.lseek(fd, 0, os.SEEK_CUR) else None
+            return "a file" if status.st_size > 0 else None
         if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
             return "a pipe with bytes waiting" if _waiting(fd) > 0 else None
     except OSError:
