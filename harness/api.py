@@ -261,9 +261,10 @@ class Harness:
     async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Fetched:
         """One output from byte `start`, fetched from the host first where it is not all here. Raises RequestError for an unknown ID."""
         record = await self._known(execution)
-        if record.spooled is None and record.attempts and record.accepted.marked:
-            await self._fetch(execution)
-        result = from_record(await self._known(execution))
+        if record.attempts and record.accepted.marked:
+            result = await self._fetch(execution)
+        else:
+            result = from_record(record)
         output = self._world.spool.output(execution, stream)
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -275,16 +276,18 @@ class Harness:
 
         return Fetched(result, pieces())
 
-    async def _fetch(self, execution: ExecutionId) -> None:
+    async def _fetch(self, execution: ExecutionId) -> Result:
         """Brings the outputs from the host: all of them once it has ended; while it runs, what there is now and no other process fetches."""
         looked = await self._look(execution)
         record = await self._known(execution)
         if looked.state is State.SETTLED:
-            await self._runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
-        elif record.released or record.run == self._world.run:
+            driven = await self._runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
+            return from_driven(driven[execution])
+        if record.released or record.run == self._world.run:
             await self._observe(
                 execution, record, await self._performer.follow(self._job(execution, record), wait=False)
             )
+        return from_record(await self._known(execution))
 
     async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
         """Stops it: proven not started where it had not started, else ended on the host. Raises RequestError where there is nothing to stop."""

@@ -93,6 +93,7 @@ class World:
 class Job:
     """One execution that is being driven: its record as last read, our ownership, its outputs.
 
+    `anew`: the outputs that were kept are damaged and are read from the host again.
     `attempt` is the number of the attempt under way, None before it is planned. `started` is set by the host's start frame; `sent` counts the bytes
     of its request that the transport took.
     """
@@ -102,6 +103,7 @@ class Job:
     owned: Owned
     tap: Tap
     attempt: int | None = None
+    anew: bool = False
     sent: int = 0
     started: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -204,6 +204,10 @@ class Output(Protocol):
         """Keeps bytes at their place in the stream, `start` at most `size()`. Raises SpoolError where there is no room; what was kept stays whole."""
         ...
 
+    def cut(self, size: int) -> None:
+        """Keeps the first `size` bytes only: what stood behind them was not the command's, or is read anew. Raises SpoolError."""
+        ...
+
     async def sync(self) -> None:
         """Returns when all kept bytes are on disk; the loop is not held up."""
         ...

@@ -99,7 +99,8 @@ class Result:
 def from_driven(driven: Driven, attached: bool = False) -> Result:
     """The result of a drive."""
     running = driven.left is not None and driven.left.running
-    return replace(from_record(driven.record, running, attached), owner_pid=driven.owner_pid)
+    result = replace(from_record(driven.record, running, attached), owner_pid=driven.owner_pid)
+    return replace(result, stdout=_NOTHING, stderr=_NOTHING) if driven.missing else result
 
 
 def from_record(record: Record, running: bool | None = None, attached: bool = False) -> Result:

@@ -72,13 +72,15 @@ class Asking:
 class Driven:
     """Where the loop left an execution. `left` is None when it is settled or waits for a person. `owner_pid`: another process drives it.
 
-    `error` is what kept the loop from going on with this one; the others are not touched by it.
+    `error` is what kept the loop from going on with this one; the others are not touched by it. `missing`: outputs that were here are gone or
+    damaged, and could not be had from the host again.
     """
 
     record: Record
     left: Leave | None = None
     owner_pid: int | None = None
     error: HarnessError | None = None
+    missing: bool = False
 
 
 class Runner:
@@ -220,14 +222,23 @@ class _Drive:
         if job is None:
             tap = Tap(execution, self._world.spool, self._world.listener)
             job = self._jobs[execution] = Job(execution, record, Owned(record.run, record.epoch), tap)
-            if self._asking.waiting and self._world.listener is not None:
-                self._start(tap.catch_up(), (job,))
+            if self._asking.waiting:
+                self._start(self._vet(job), (job,))
                 return None
-        job.record = record
+        job.record = replace(record, spooled=None) if job.anew else record
         if self._asking.detach and record.state is State.RUNNING:
             self._end(job, Driven(record, Leave("it is running", running=True)))
             return None
         return await self._owned(job)
+
+    async def _vet(self, job: Job) -> None:
+        """Passes on what is kept here. Where that is not what was kept once, it is thrown away and read from the host anew."""
+        spooled = job.record.spooled
+        if spooled is not None and self._asking.fetch and await job.tap.damaged(spooled):
+            job.anew = True
+            job.tap.wipe()
+            self._world.news(job.execution, "damaged")
+        await job.tap.catch_up()
 
     async def _owned(self, job: Job) -> Job | None:
         """Takes over what nobody drives; never from a process that exists. What a final marker says may be written down by anybody."""
@@ -266,7 +277,7 @@ class _Drive:
 
     def _end(self, job: Job, end: Driven) -> None:
         """This execution is not driven any more."""
-        self._ends[job.execution] = end
+        self._ends[job.execution] = replace(end, missing=job.anew)
         job.tap.close()
 
     async def _release(self, jobs: Iterable[Job]) -> None:
@@ -383,14 +394,14 @@ class _Drive:
     async def _spooled(self, job: Job, record: Record) -> list[Event]:
         """The note that all output is here, once it is."""
         marker = record.evidence
-        if (
-            record.spooled is not None
-            or record.state is not State.SETTLED
-            or not isinstance(marker, MarkerReport)
-        ):
+        kept = record.spooled is not None and not job.anew
+        if kept or record.state is not State.SETTLED or not isinstance(marker, MarkerReport):
             return []
         result = await job.tap.result(marker)
-        return [] if result is None else [self._world.event(result, job.execution, job.owned)]
+        if result is None:
+            return []
+        job.anew = False
+        return [self._world.event(result, job.execution, job.owned)]
 
     async def _append(self, job: Job, events: list[Event]) -> None:
         """Appends; superseded, it keeps the observations (they are never refused) and leaves outcomes to the new owner."""

@@ -101,6 +101,9 @@ class Tap:
         sizes = {Stream.OUT: end.out_size, Stream.ERR: end.err_size}
         if any(self._outputs[stream].size() < sizes[stream] for stream in Stream):
             return None
+        for stream in Stream:
+            # A login shell that says something at its end says it behind the command's last byte.
+            self._outputs[stream].cut(sizes[stream])
         whole = marker.finish
         complete = {
             Stream.OUT: whole.out_complete if whole else None,
@@ -108,6 +111,19 @@ class Tap:
         }
         results = {stream: await self._result(stream, complete[stream]) for stream in Stream}
         return OutputSpooled(results[Stream.OUT], results[Stream.ERR], _matches(marker, results, sizes))
+
+    async def damaged(self, spooled: OutputSpooled) -> bool:
+        """Whether what is kept is not what was kept when `spooled` was written down."""
+        known = {Stream.OUT: spooled.stdout, Stream.ERR: spooled.stderr}
+        for stream, output in self._outputs.items():
+            if output.size() != known[stream].size or await output.sha256() != known[stream].sha256:
+                return True
+        return False
+
+    def wipe(self) -> None:
+        """Nothing is kept any more: all of it is to be read anew."""
+        for output in self._outputs.values():
+            output.cut(0)
 
     async def _result(self, stream: Stream, complete: bool | None) -> StreamResult:
         output = self._outputs[stream]

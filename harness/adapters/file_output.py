@@ -85,6 +85,16 @@ class FileOutput:
             raise no_room(self._path, error) from error
         self._hash_behind(max(size, start + len(data)))
 
+    def cut(self, size: int) -> None:
+        """Keeps the first `size` bytes only; nothing changes where there are not more. Raises SpoolError."""
+        try:
+            if self.size() > size:
+                handle = self._open_writer()
+                os.ftruncate(handle.fd, size)
+                self._digest, self._announced = _Digest(), 0
+        except OSError as error:
+            raise no_room(self._path, error) from error
+
     def _hash_behind(self, size: int) -> None:
         """Lets a thread hash what has come in, now and then, so that little is left to do at the end."""
         handle = self._reader

@@ -20,6 +20,9 @@ _NANO: Final = 1000
 _SINCE_BOOT: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+_LATEST: Final = 2**53 - 1
+
+
 class SystemMachine:
     """The Machine port on the real clocks. `home` is HARNESS_HOME, where the runs' locks are."""
 
@@ -28,8 +31,12 @@ class SystemMachine:
         self._boot = boot_id()
 
     def now(self) -> Moment:
-        """Now; the second clock counts suspended time where the system can (`CLOCK_BOOTTIME`)."""
-        return Moment(time.time_ns() // _NANO, self._boot, time.clock_gettime_ns(_SINCE_BOOT) // _NANO)
+        """Now; the second clock counts suspended time where the system can (`CLOCK_BOOTTIME`).
+
+        A wall clock before 1970 or beyond 2255 is told as the nearest of these: identifiers and the journal hold no other times.
+        """
+        wall = min(max(time.time_ns() // _NANO, 0), _LATEST)
+        return Moment(wall, self._boot, time.clock_gettime_ns(_SINCE_BOOT) // _NANO)
 
     def entropy(self, size: int) -> bytes:
         """`size` random bytes from the system."""

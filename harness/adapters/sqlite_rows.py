@@ -325,7 +325,7 @@ class Rows:
 
 
 ADOPT: Final = (
-    "nothing is dispatched until: harness audit adopt --why TEXT (harness audit verify shows the damage)"
+    "nothing is dispatched until: harness audit adopt --why TEXT (what is wrong is said above; harness audit verify reads the chain)"
 )
 
 

@@ -23,11 +23,11 @@ T = TypeVar("T")
 class HostThread:
     """An embedded host in a loop of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, shell: tuple[str, ...] = ("/bin/sh",)) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.host = self.wait(_start(home))
+        self.host = self.wait(_start(home, shell))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -49,8 +49,8 @@ class HostThread:
         self._loop.close()
 
 
-async def _start(home: Path) -> EmbeddedHost:
-    return await EmbeddedHost(home=home).__aenter__()
+async def _start(home: Path, shell: tuple[str, ...]) -> EmbeddedHost:
+    return await EmbeddedHost(home=home, shell=shell).__aenter__()
 
 
 @pytest.fixture
@@ -112,3 +112,74 @@ def test_a_text_is_no_list_of_words_and_is_refused(host: HostThread, tmp_path: P
         pytest.raises(RequestError, match="not one text; nothing was sent"),
     ):
         caller.run("127.0.0.1", "exit 3", RunOptions(ssh=host.options()))
+
+
+@pytest.fixture
+def chatty(tmp_path: Path) -> Iterator[HostThread]:
+    """A host whose login shell says something at its end, as a logout file does."""
+    home = tmp_path / "chatty"
+    home.mkdir()
+    shell = tmp_path / "chatty-shell"
+    shell.write_text('#!/bin/sh\n/bin/sh "$@"; r=$?; echo bye; echo bye >&2; exit $r\n')
+    shell.chmod(0o755)
+    running = HostThread(home, (str(shell),))
+    yield running
+    running.close()
+
+
+def test_what_a_login_shell_says_at_its_end_is_not_kept_as_the_commands_output(
+    chatty: HostThread, tmp_path: Path
+) -> None:
+    options = RunOptions(ssh=chatty.options())
+    with blocking.Harness.open(tmp_path / "state") as caller:
+        result = caller.run("127.0.0.1", ["sh", "-c", "echo hi; echo err >&2; exit 4"], options)
+        assert result.exit_status == 4
+        assert b"".join(caller.output(result.execution_id, Stream.OUT)) == b"hi\n"
+        assert b"".join(caller.output(result.execution_id, Stream.ERR)) == b"err\n"
+        assert (result.stdout.size, result.stderr.size) == (3, 4)
+        assert result.record is not None
+        assert result.record.spooled is not None
+        assert result.record.spooled.matches is not False
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed", "longer"])
+def test_a_kept_output_that_is_damaged_is_read_from_the_host_again(
+    host: HostThread, tmp_path: Path, damage: str
+) -> None:
+    options = RunOptions(ssh=host.options(), key="k")
+    with blocking.Harness.open(tmp_path / "state") as caller:
+        first = caller.run("127.0.0.1", ["echo", "the output"], options)
+        kept = tmp_path / "state" / "outputs" / f"{first.execution_id}.out"
+        _harm(kept, damage)
+        again = caller.run("127.0.0.1", ["echo", "the output"], options)
+        assert again.attached
+        assert again.stdout.size == 11
+        assert kept.read_bytes() == b"the output\n"
+
+
+def test_a_kept_output_that_is_damaged_and_cannot_be_had_again_is_not_called_complete(
+    host: HostThread, tmp_path: Path
+) -> None:
+    options = RunOptions(ssh=host.options())
+    with blocking.Harness.open(tmp_path / "state") as caller:
+        first = caller.run("127.0.0.1", ["echo", "the output"], options)
+        for marker in (tmp_path / "home").rglob("x"):
+            marker.rename(marker.with_name("elsewhere"))
+        _harm(tmp_path / "state" / "outputs" / f"{first.execution_id}.out", "changed")
+        again = caller.attach(first.execution_id)
+        assert again.outcome is Outcome.SUCCEEDED
+        assert again.stdout.size is None
+        assert again.stdout.complete is None
+
+
+def _harm(kept: Path, damage: str) -> None:
+    data = kept.read_bytes()
+    match damage:
+        case "gone":
+            kept.unlink()
+        case "cut":
+            kept.write_bytes(data[:-1])
+        case "changed":
+            kept.write_bytes(b"?" + data[1:])
+        case _:
+            kept.write_bytes(data + b"more\n")

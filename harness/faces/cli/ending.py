@@ -47,7 +47,8 @@ def _delivered(result: Result, manner: Manner) -> bool:
     record = result.record
     if result.state is not State.SETTLED or result.outcome in (None, Outcome.UNKNOWN) or record is None:
         return False
-    return manner.json or not record.accepted.marked or not record.attempts or record.spooled is not None
+    whole = record.spooled is not None and result.stdout.size is not None
+    return manner.json or not record.accepted.marked or not record.attempts or whole
 
 
 async def leave(harness: Harness, live: Live, watch: Watch, left: Left, manner: Manner) -> int:

@@ -70,6 +70,10 @@ class Live:
                 self._line.unreachable(execution, self.hosts.get(execution, ""), detail)
             case "lost" | "waiting" if what == "lost" or detail == "reconnect":
                 self._line.lost(execution, self.hosts.get(execution, ""), detail if what == "lost" else "")
+            case "damaged":
+                say.line(
+                    f"the output of {execution} that was kept here is damaged; reading it from the host again"
+                )
             case "spool-full":
                 say.line(
                     f"no room to keep the output here ({detail}); the host keeps it: harness output {execution}"

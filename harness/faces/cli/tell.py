@@ -122,7 +122,7 @@ def _outputs(result: Result, host: str) -> None:
         or result.reason in ("resolved", "check", "already-there")
     ):
         return
-    if record.spooled is None:
+    if record.spooled is None or result.stdout.size is None:
         say.line(
             f"{host}: its output is not here completely; the exit status is sure; next: harness output {result.execution_id}"
         )
