@@ -6,6 +6,7 @@ A first run, an attach and a recovery after a crash are this loop over a set of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
@@ -35,25 +36,32 @@ from harness.core.events import (
     Event,
     Outcome,
     OutputSpooled,
-    OwnerReleased,
     ReviewContradicted,
     ReviewOpened,
     Settled,
 )
-from harness.core.evidence import Evidence, classify
 from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, ReviewId, new_execution_id, new_review_id
 from harness.core.moment import Moment, age
 from harness.core.recovery import decide
 from harness.core.reports import MarkerReport
 from harness.core.state import Record, State, apply
+from harness.ownership import claim, release
 from harness.perform import Job, Performer, World
-from harness.ports import HarnessError, Life, Owned, OwnerLife, RequestError, SpoolError, Superseded
+from harness.ports import (
+    HarnessError,
+    JournalReadOnly,
+    Life,
+    Owned,
+    OwnerLife,
+    RequestError,
+    SpoolError,
+    Superseded,
+)
 from harness.tap import Tap
 
 T = TypeVar("T")
 
 _WATCH_SECONDS: Final = 0.1
-_FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
 _VERDICTS: Final = (AttemptPlanned, Settled, ReviewOpened, ReviewContradicted, OutputSpooled)
 
 
@@ -138,10 +146,10 @@ class _Drive:
         except BaseException as error:
             await self._let_go()
             if not (isinstance(error, TimeoutError) and scope.expired()):
-                await self._release(self._jobs.values())
+                await release(self._world, self._jobs.values())
                 raise
             await self._leave_open("the time to wait is over")
-        await self._release(self._jobs.values())
+        await release(self._world, self._jobs.values())
 
     def _seconds_left(self) -> float | None:
         if self._asking.deadline is None:
@@ -241,34 +249,20 @@ class _Drive:
         await job.tap.catch_up()
 
     async def _owned(self, job: Job) -> Job | None:
-        """Takes over what nobody drives; never from a process that exists. What a final marker says may be written down by anybody."""
-        record, world = job.record, self._world
-        over = record.state in (State.SETTLED, State.IN_REVIEW) or classify(record, self._since) in _FINAL
-        if over or (record.run == world.run and not record.released):
-            job.owned = Owned(world.run, record.epoch)
-            return job
-        life = OwnerLife(Life.DEAD) if record.released else world.machine.owner(record.run)
-        match life.life:
-            case Life.DEAD:
-                return await self._taken(job)
-            case Life.ALIVE if self._asking.waiting:
-                self._start(self._watch(job), (job,))
-            case Life.ALIVE:
-                self._end(job, Driven(record, Leave("another process drives it", running=True), life.pid))
-            case Life.UNKNOWN:
-                why = "it cannot be told whether the process that drives it lives"
-                self._end(job, Driven(record, Leave(why, running=False), life.pid))
-        return None
-
-    async def _taken(self, job: Job) -> Job | None:
-        """Ours from now on, unless somebody else was quicker."""
-        record, world = job.record, self._world
-        taken = await world.journal.take(job.execution, world.run, world.machine.now(), record.run)
-        if taken is None:
+        """The job, if it is ours to go on with; else it is watched, or left to the process that drives it."""
+        claimed = await claim(self._world, job, self._since)
+        if claimed is None:
             return await self._job(job.execution)
-        job.owned = taken
-        job.record = replace(record, run=world.run, epoch=taken.epoch, released=False)
-        return job
+        if not isinstance(claimed, OwnerLife):
+            return job
+        if claimed.life is Life.ALIVE and self._asking.waiting:
+            self._start(self._watch(job), (job,))
+        elif claimed.life is Life.ALIVE:
+            self._end(job, Driven(job.record, Leave("another process drives it", running=True), claimed.pid))
+        else:
+            why = "it cannot be told whether the process that drives it lives"
+            self._end(job, Driven(job.record, Leave(why, running=False), claimed.pid))
+        return None
 
     async def _watch(self, job: Job) -> None:
         """Another process drives it: pass on what it keeps, and look again."""
@@ -279,18 +273,6 @@ class _Drive:
         """This execution is not driven any more."""
         self._ends[job.execution] = replace(end, missing=job.anew)
         job.tap.close()
-
-    async def _release(self, jobs: Iterable[Job]) -> None:
-        """Lets others drive what this drive leaves open: our process may live on for long."""
-        events: list[Event] = []
-        for job in jobs:
-            record = await self._world.journal.record(job.execution)
-            unsettled = record is not None and record.state not in (State.SETTLED, State.IN_REVIEW)
-            if record is not None and unsettled and record.run == self._world.run and not record.released:
-                owned = Owned(record.run, record.epoch)
-                events.append(self._world.event(OwnerReleased(), job.execution, owned))
-        if events:
-            await self._world.journal.append(events)
 
     def _ends_with(self, job: Job, decision: Decision) -> bool:
         """Notes the end of the drive for one execution."""
@@ -404,12 +386,16 @@ class _Drive:
         return [self._world.event(result, job.execution, job.owned)]
 
     async def _append(self, job: Job, events: list[Event]) -> None:
-        """Appends; superseded, it keeps the observations (they are never refused) and leaves outcomes to the new owner."""
+        """Appends; superseded, or on a journal that is not trusted any more, it keeps the observations and leaves outcomes to others."""
+        seen = [event for event in events if not isinstance(event.body, _VERDICTS)]
         try:
             await self._world.journal.append(events)
         except Superseded:
-            seen = [event for event in events if not isinstance(event.body, _VERDICTS)]
             await self._world.journal.append(seen)
+        except JournalReadOnly:
+            with contextlib.suppress(JournalReadOnly):
+                await self._world.journal.append(seen)
+            raise
 
     async def _follow_up(self, job: Job, decision: FollowUp) -> None:
         """Settles the lost one as unknown and accepts the one that follows it, in one transaction."""
@@ -425,7 +411,10 @@ class _Drive:
         event = Event(now, world.run, accepted, new, 1)
         prior = Prior(job.execution, job.record, world.run, True)
         follows = Create(prior if decision.named else None)
-        await world.journal.accept(opening, new, event, lambda _: follows)
+        try:
+            await world.journal.accept(opening, new, event, lambda _: follows)
+        except Superseded:
+            return  # decided meanwhile; the loop reads it again
         self._next[job.execution] = new
         world.news(job.execution, "follow-up", new)
         self._owed += 1

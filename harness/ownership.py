@@ -1,0 +1,49 @@
+"""Who drives an execution: one run at a time, never taken from a process that exists, and let go when a drive leaves it open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from harness.core.events import Event, OwnerReleased
+from harness.core.evidence import Evidence, classify
+from harness.core.moment import Moment
+from harness.core.state import State
+from harness.perform import Job, World
+from harness.ports import Life, Owned, OwnerLife
+
+_FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
+
+
+async def claim(world: World, job: Job, since: Moment) -> Owned | OwnerLife | None:
+    """Makes `job` ours if that may be: `job.owned` and `job.record` are then as they are now.
+
+    What a final marker says may be written down by anybody. An OwnerLife is that of the process that drives it; None: somebody else was
+    quicker, read it again.
+    """
+    record = job.record
+    over = record.state in (State.SETTLED, State.IN_REVIEW) or classify(record, since) in _FINAL
+    if over or (record.run == world.run and not record.released):
+        job.owned = Owned(world.run, record.epoch)
+        return job.owned
+    life = OwnerLife(Life.DEAD) if record.released else world.machine.owner(record.run)
+    if life.life is not Life.DEAD:
+        return life
+    taken = await world.journal.take(job.execution, world.run, world.machine.now(), record.run)
+    if taken is not None:
+        job.owned = taken
+        job.record = replace(record, run=world.run, epoch=taken.epoch, released=False)
+    return taken
+
+
+async def release(world: World, jobs: Iterable[Job]) -> None:
+    """Lets others drive what is left open of `jobs`: our process may live on for long."""
+    events: list[Event] = []
+    for job in jobs:
+        record = await world.journal.record(job.execution)
+        unsettled = record is not None and record.state not in (State.SETTLED, State.IN_REVIEW)
+        if record is not None and unsettled and record.run == world.run and not record.released:
+            events.append(world.event(OwnerReleased(), job.execution, Owned(record.run, record.epoch)))
+    if events:
+        await world.journal.append(events)
