@@ -324,9 +324,7 @@ class Rows:
         )
 
 
-ADOPT: Final = (
-    "nothing is dispatched until: harness audit adopt --why TEXT (what is wrong is said above; harness audit verify reads the chain)"
-)
+ADOPT: Final = "nothing is dispatched until: harness audit adopt --why TEXT"
 
 
 def _lines(text: str | None) -> tuple[str, ...]:
