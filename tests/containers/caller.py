@@ -33,6 +33,7 @@ POINTS = (
     "contacted",
     "planned",
     "requested",
+    "sent",
     "started",
     "output",
     "finished",
@@ -99,12 +100,29 @@ class StoppingExec:
 
     async def open(self, connection: Connection, exec_string: str) -> Channel | NotSent | Lost:
         opened = await self._exec.open(connection, exec_string)
-        if " run " in exec_string:
-            self._point.here("requested")
-        return opened
+        if exec_string.split()[-2] != "run" or isinstance(opened, NotSent | Lost):
+            return opened
+        self._point.here("requested")
+        return cast(Channel, StoppingChannel(opened, self._point))
 
     async def close(self) -> None:
         await self._exec.close()
+
+
+class StoppingChannel:
+    """The channel of a run, with a point when the whole request has left."""
+
+    def __init__(self, channel: Channel, point: Point) -> None:
+        self._channel = channel
+        self._point = point
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    async def write_eof(self) -> bool:
+        done = await self._channel.write_eof()
+        self._point.here("sent")
+        return done
 
 
 class StoppingListener:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import asyncssh
 import pytest
 
 from harness.api import Harness
+from tests.containers.callers import Callers
 from tests.containers.hosts import Host, free_port, wait_for_banner
 from tests.containers.session import Ear
 
@@ -174,6 +176,16 @@ async def harness(home: Path, ear: Ear) -> AsyncIterator[Harness]:
     """The engine as a program uses it, heard by `ear`."""
     async with await Harness.open(home, listener=ear) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def callers() -> Iterator[Callers]:
+    """Callers in processes of their own, to be killed."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.containers.caller"],
+        cwd=HERE.parents[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        yield Callers(server)
 
 
 @pytest.fixture(autouse=True)

@@ -168,11 +168,18 @@ class Story:
         """The command goes on to its end."""
         self.host.exec(["touch", f"{self.file}.go"])
 
+    def begun(self) -> None:
+        """Returns when it has had its effect; nothing else of the test goes on meanwhile."""
+        self._await_file(self.file)
+
     async def over(self, execution: str) -> None:
-        """Returns when the host has written down the end of the execution, at the latest after half a minute."""
-        wait = 'i=0; until [ -e "$0" ] || [ $i -gt 600 ]; do sleep 0.05; i=$((i+1)); done'
-        (directory,) = marker_directories(self.host, execution)
-        await asyncio.to_thread(self.host.exec, ["sh", "-c", wait, f"{directory}/finish"])
+        """Returns when the host has written down the end of the execution."""
+        await asyncio.to_thread(self._await_file, f"{store_of(self.host)}/x/*/{execution}/finish")
+
+    def _await_file(self, pattern: str) -> None:
+        """Returns when a file of this name is there, at the latest after half a minute."""
+        wait = f"i=0; until ls {pattern} || [ $i -gt 600 ]; do sleep 0.05; i=$((i+1)); done >/dev/null 2>&1"
+        self.host.exec(["sh", "-c", wait])
 
     def effects(self) -> int:
         """How often it ran."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +18,7 @@ from harness.ports import RequestError
 from harness.result import Result
 from harness.testing.fault_proxy import Cut, FaultProxy
 from tests.containers.caller import POINTS
+from tests.containers.callers import KEY, OVER, Callers
 from tests.containers.hosts import Host
 from tests.containers.session import (
     ADDRESS,
@@ -35,63 +32,12 @@ from tests.containers.session import (
     ssh,
 )
 
-ROOT = Path(__file__).parents[2]
 NUMBERS = itertools.count()
-KEY = "migrate-42"
 
 BEFORE_PLANNED = ("accepted", "contacted")
 NOTHING_ON_THE_HOST = (*BEFORE_PLANNED, "planned", "requested")
-RUNNING = ("started", "output")
-OVER = ("finished", "settled")
+RUNNING = ("sent", "started", "output")
 assert (*NOTHING_ON_THE_HOST, *RUNNING, *OVER) == POINTS
-
-
-class Callers:
-    """The parent of the callers."""
-
-    def __init__(self, server: subprocess.Popen[str]) -> None:
-        self._server = server
-
-    def start(self, story: Story, home: Path, point: str) -> int:
-        """A caller of its own comes to `point` and stays there: its pid."""
-        orders = {
-            "home": str(home),
-            "host": ADDRESS,
-            "argv": story.argv,
-            "key": KEY,
-            "ssh": ssh(story.host),
-            "point": point,
-        }
-        assert self._server.stdin is not None
-        self._server.stdin.write(json.dumps(orders) + "\n")
-        self._server.stdin.flush()
-        word, pid = self._said()
-        assert word == "at"
-        return int(pid)
-
-    def kill(self, pid: int) -> None:
-        """Killed, and gone on return."""
-        os.kill(pid, signal.SIGKILL)
-        assert self._said() == ["ended", str(-signal.SIGKILL)]
-
-    def killed_at(self, story: Story, home: Path, point: str) -> None:
-        """A caller of its own came to `point` and was killed there."""
-        if point in OVER:
-            story.let_go_on()
-        self.kill(self.start(story, home, point))
-
-    def _said(self) -> list[str]:
-        assert self._server.stdout is not None
-        return self._server.stdout.readline().split()
-
-
-@pytest.fixture(scope="module")
-def callers() -> Iterator[Callers]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.containers.caller"],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as server:  # fmt: skip
-        yield Callers(server)
 
 
 async def again(harness: Harness, story: Story) -> Result:
@@ -139,7 +85,7 @@ async def test_recover_proves_that_nothing_started_and_the_same_key_then_runs_on
     assert (repeated.execution_id, story.effects()) == (result.execution_id, 1)
 
 
-@pytest.mark.parametrize("point", ["output"])
+@pytest.mark.parametrize("point", ["sent", "output"])
 async def test_recover_leaves_a_running_command_alone_and_settles_it_when_it_has_ended(
     host: Host, callers: Callers, home: Path, ear: Ear, point: str
 ) -> None:

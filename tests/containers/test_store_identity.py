@@ -16,6 +16,7 @@ from harness.core.reports import NotSent
 from harness.core.state import State
 from harness.result import Result
 from harness.testing.fault_proxy import Armed, Cut, Direction, FaultProxy
+from tests.containers.callers import Callers
 from tests.containers.hosts import Host
 from tests.containers.session import (
     ADDRESS,
@@ -79,6 +80,30 @@ async def test_a_store_that_has_lost_our_witness_is_a_question_and_nothing_runs_
         assert result.execution_id == left.execution_id
         assert result.outcome is Outcome.UNKNOWN
         assert result.raw_status is None
+    assert story.effects() == 1
+
+
+@pytest.mark.parametrize("change", [witness_deleted, home_restored])
+async def test_a_start_that_we_did_not_see_in_a_store_that_lost_our_witness_is_not_run_again(
+    host: Host, home: Path, callers: Callers, change: Callable[[Host], None]
+) -> None:
+    """The request left and nothing came back; the command ran. `absent` is now all that the store can say."""
+    host = add_account(host, f"unseen-{change.__name__}".replace("_", "-")[:16])
+    async with await Harness.open(home) as harness:
+        await harness.run(ADDRESS, ["true"], over(host))
+    host.exec(["cp", "-a", host.home, f"{host.home}.before"])
+    story = Story(host)
+    story.let_go_on()
+    callers.killed_at(story, home, "sent")
+    async with await Harness.open(home) as harness:
+        (known,) = await harness.list(unresolved=True)
+        await story.over(known.execution_id)
+        change(host)
+        (recovered,) = await harness.recover()
+        repeated = await harness.run(ADDRESS, story.argv, over(host, RunOptions(key=callers.key, wait=3)))
+    for result in (recovered, repeated):
+        assert result.execution_id == known.execution_id
+        assert result.outcome is Outcome.UNKNOWN
     assert story.effects() == 1
 
 

@@ -22,7 +22,7 @@ from tests.containers.session import ADDRESS, Ear, Story, marker_directories, ov
 async def cut_after_the_request(story: Story, harness: Harness, ear: Ear) -> Result:
     """The result of a run whose link was cut while the command was running; the command then went on to its end."""
     async with FaultProxy(story.host.port) as proxy:
-        options = over(story.host, RunOptions(marked=False, reconnect=5), port=proxy.port)
+        options = over(story.host, RunOptions(marked=False, reconnect=5, wait=20), port=proxy.port)
         running = asyncio.create_task(harness.run(ADDRESS, story.argv, options))
         await ear.until(lambda: ear.size() > 0, running)
         proxy.cut(Cut.RST)
