@@ -53,7 +53,7 @@ def test_a_host_that_stays_away_is_unknown_and_never_failed(
     assert f"do not run it again blindly; next: harness recover {name}\n" in done.err
     go.touch()
     assert person.types("attach", name) == Done(0, b"begun\nover\n", "")
-    assert person.types("recover") == Done(0, b"", "")
+    assert person.types("recover") == Done(0, b"nothing is open\n", "")
     assert effects.read_text() == "x\n"
 
 
@@ -147,7 +147,7 @@ def test_a_killed_program_is_recovered_and_its_key_attaches(
     go.touch()
     assert person.types(*line) == Done(4, b"begun\nover\n", "")
     recovered = person.types("recover")
-    assert (recovered.code, recovered.out) == (0, b"")
+    assert (recovered.code, recovered.out) == (0, b"nothing is open\n")
     assert effects.read_text() == "x\n"
 
 

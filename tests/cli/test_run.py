@@ -124,7 +124,8 @@ def test_a_host_that_cannot_be_reached_is_proven_not_started(person: Person) -> 
         "true",
     )
     assert done.code == 123
-    assert done.err.startswith("harness: 127.0.0.1: ")
+    assert done.err.startswith("harness: 127.0.0.1 cannot be reached (")
+    assert "\nharness: 127.0.0.1: connection-refused; nothing was sent\n" in done.err
     assert done.err.endswith("; nothing was sent\n")
 
 
@@ -292,7 +293,8 @@ def test_a_closed_stdout_leaves_the_command_alone(person: Person, effects: Path,
     err = process.stderr.read().decode()
     assert process.wait(60) == 121
     assert err.startswith(
-        "harness: the output cannot be written: Broken pipe: left, and the command was not touched\n"
+        "harness: the output cannot be written: Broken pipe: left, and the command was not touched; "
+        "what it writes is kept on the host until it ends (harness cancel ID)\n"
     )
     assert "next: harness attach act_" in err
     process.stderr.close()

@@ -86,11 +86,8 @@ def _not_started(result: Result, host: str) -> None:
     settled = record.settled if record else None
     evidence = settled.evidence if settled is not None and settled.evidence else result.reason
     proof = "it did not run, and cannot any more" if sent else say.NOTHING_SENT
-    say.line(
-        f"{host}: {result.reason}: {evidence}; {proof}"
-        if evidence != result.reason
-        else f"{host}: {evidence}; {proof}"
-    )
+    told = "" if evidence in (result.reason, proof) else f": {evidence}"
+    say.line(f"{host}: {result.reason}{told}; {proof}")
 
 
 def _ended(result: Result, host: str) -> None:
