@@ -43,8 +43,6 @@ h_load_finish() {
         0:*) h_r_finish=$h_rec ;;
         1:' '* | 1:) ;;
         1:*) h_torn=yes ;;
-        # it was renamed between the two looks, or was never there
-        *) h_load "$1" finish ;;
     esac
 }
 
