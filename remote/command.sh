@@ -6,8 +6,7 @@
 # h_command_run: returns when the command has ended; h_raw is what `$?` held, h_complete_out and h_complete_err are set by h_collect.
 h_command_run() {
     [ -z "$h_q_timeout" ] || h_watch "$h_q_timeout" timeout
-    h_launch "$h_s_command" "$h_in"
-    exec 3>&- 4>&-
+    h_launch "$h_s_command" "$h_in" "$h_dir/o.$h_token" "$h_dir/e.$h_token"
     h_raw=$h_rc
     h_now
     h_t1=$h_wall h_up1=$h_up
@@ -30,13 +29,13 @@ h_tick() {
         h_put "oom $h_val $h_oom_path$h_nl" >&6
         h_n=0 h_pause=0.05
         [ "$h_sleepm" = part ] || h_pause=1
-        while sleep "$h_pause" 6>&- && [ "/proc/$h_super/fd/7" -ef "$h_w/a.$h_token" ]; do
+        while sleep "$h_pause" 6>&- && [ "/proc/$h_super/fd/7" -ef "$h_dir/a.$h_token" ]; do
             h_n=$((h_n + 1))
             [ "$h_n" -gt 30 ] || h_put "late -$h_nl" >&6
             h_put "t$h_nl" || [ "$h_n" -le 30 ] || break
             case $h_n:$h_pause in 20:0*) h_pause=0.1 ;; 40:0*) h_pause=0.25 ;; esac
         done
-        true 3<>"$h_w/o.$h_token" 4<>"$h_w/e.$h_token"
+        true 3<>"$h_dir/o.$h_token" 4<>"$h_dir/e.$h_token"
     } &
     h_ticker=$!
 }
@@ -45,7 +44,7 @@ h_tick() {
 # throws away: neither our disk nor our helper ends the command. It outlives us and holds nothing that says we live.
 h_drain() {
     {
-        exec <"$h_w/$2.$h_token" >/dev/null 7>&-
+        exec <"$h_dir/$2.$h_token" >/dev/null 7>&-
         if cat >>"$h_dir/$1"; then
             h_put "$1 whole$h_nl" >&6
         else
@@ -55,7 +54,7 @@ h_drain() {
     } &
 }
 
-# h_launch CODE IN: the command in a session of its own, its streams on 3 and 4, in the foreground: in the background it could not be interrupted.
+# h_launch CODE IN OUT ERR: the command in a session of its own, in the foreground: in the background it could not be interrupted.
 # The redirections stand inside, so that no word of this shell about a signal reaches the command's stderr. h_rc is its status.
 h_launch() {
     (
@@ -66,7 +65,7 @@ h_launch() {
             h_stat self
         fi
         h_put "$h_pid $h_began $h_nl" >"$h_dir/j.$h_token"
-        exec <"$2" >&3 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+        exec <"$2" >"$3" 2>"$4" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
         umask "$h_umask"
         h_locale
         eval "$h_s_env"

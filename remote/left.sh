@@ -58,7 +58,7 @@ h_mark() {
     eval "h_base_$1=\$h_val"
     {
         exec </dev/null >/dev/null 6>&- 7>&-
-        h_put "@$h_token end of $1@" 1<>"$h_w/$2.$h_token"
+        h_put "@$h_token end of $1@" 1<>"$h_dir/$2.$h_token"
     } &
 }
 

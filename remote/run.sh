@@ -86,7 +86,7 @@ h_front_hang() {
     h_record "$h_front_dir/go" go
     if [ "$h_rec" = "1 go by=front token=$h_token end" ]; then
         h_trail "not-started reason=sync"
-        [ ! "/proc/$h_super/fd/7" -ef "${h_front_dir%/*}/a.$h_token" ] || kill -KILL "$h_super"
+        [ ! "/proc/$h_super/fd/7" -ef "$h_front_dir/a.$h_token" ] || kill -KILL "$h_super"
     else
         h_front_alone
     fi

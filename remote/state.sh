@@ -97,7 +97,7 @@ h_dead() {
 h_alive() {
     h_proof=fd
     h_field "$h_r_start" token
-    h_fifo=${1%/*}/a.$h_val
+    h_fifo=$1/a.$h_val
     h_field "$h_r_start" pid
     if [ "/proc/$h_val/fd/7" -ef "$h_fifo" ]; then
         h_val=yes

@@ -30,13 +30,10 @@ h_refuse() {
 
 # h_sweep: removes this dispatch's own files, nobody else's. `h` stays: whoever measured a size before it was made may look for it late.
 h_sweep() {
-    for h_x in o e v a; do
-        set -- "$@" "$h_w/$h_x.$h_token"
-    done
-    for h_x in in s f j y b; do
+    for h_x in o e v a s f j y b; do
         set -- "$@" "$h_dir/$h_x.$h_token"
     done
-    rm -f "$@"
+    rm -f "$@" "$h_dir/in.$h_token"
 }
 
 # h_prepare: everything before the gate. Comes back only if this dispatch may compete for it.
@@ -48,7 +45,7 @@ h_prepare() {
     h_store_open || h_refuse "$h_why"
     h_has_witness "$h_witness" || h_say store-changed
     ! h_elsewhere "$h_id" "$h_witness" || h_refuse other-witness
-    h_w=$h_store/x/$h_witness h_dir=$h_store/x/$h_witness/$h_id
+    h_dir=$h_store/x/$h_witness/$h_id
     h_stat self
     h_super=$h_pid h_super_began=$h_began
     h_put "in $h_token $h_super $h_dir$h_nl"
@@ -59,6 +56,7 @@ h_prepare() {
         h_taken
     fi
     h_try
+    h_make_dir "$h_dir" || h_refuse "$h_why"
     h_make_files || h_refuse "$h_why"
     exec </dev/null
 }
@@ -79,14 +77,10 @@ h_try() {
 # h_make_files: FIFOs, the input, the room for finish; each under a name with this dispatch's token. 1 with h_why.
 h_make_files() {
     h_d=$h_dir h_t=$h_token
-    # beside the directory, so that both can be made at once
-    [ -d "$h_d" ] || mkdir "$h_d" &
-    mkfifo "$h_w/o.$h_t" "$h_w/e.$h_t" "$h_w/v.$h_t" "$h_w/a.$h_t" || { h_explain "$h_w"; return 1; }
+    mkfifo "$h_d/o.$h_t" "$h_d/e.$h_t" "$h_d/v.$h_t" "$h_d/a.$h_t" || { h_explain "$h_d"; return 1; }
     # from here on the names with this token are ours to remove; of a token that came twice they are not
     h_mine=yes
-    exec 6<>"$h_w/v.$h_t" 7<>"$h_w/a.$h_t"
-    wait "$!"
-    h_make_dir "$h_d" || return 1
+    exec 6<>"$h_d/v.$h_t" 7<>"$h_d/a.$h_t"
     h_in=/dev/null
     if [ "$h_q_stdin" -gt 0 ]; then
         h_in=$h_d/in.$h_t
@@ -120,11 +114,8 @@ h_win() {
     true >"$h_dir/out" 2>"$h_dir/err" || h_no space
     h_drain out o
     h_drain err e
-    # returns when the drainers are there
-    exec 3>"$h_w/o.$h_token" 4>"$h_w/e.$h_token"
-    ! h_elsewhere "$h_id" "$h_witness" || h_no witness
     wait "$h_syncer" || h_no sync
-    h_has_witness "$h_witness" && [ -e "$h_dir/start" ] || h_no witness
+    h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_no witness
     set -C
     true >"$h_dir/go"
     h_rc=$?

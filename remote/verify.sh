@@ -9,9 +9,7 @@ h_verify_run() {
     ln "$h_dir/b.$h_token" "$h_dir/ended"
     h_sync "$h_dir/ended" "$h_dir"
     h_watch "${h_q_timeout:-600}" verify
-    exec 3>/dev/null 4>/dev/null
-    h_launch "$h_s_verify" /dev/null
-    exec 3>&- 4>&-
+    h_launch "$h_s_verify" /dev/null /dev/null /dev/null
     h_unwatch
     h_status "$h_rc"
     h_verify=$h_val
@@ -41,6 +39,8 @@ h_close() {
     h_put "$h_rec$h_nl" 1<>"$h_dir/f.$h_token"
     ln "$h_dir/f.$h_token" "$h_dir/finish"
     h_sync "$h_dir/finish" "$h_dir"
+    # drainers wait at the FIFOs: they are let go, and find no name once we have closed them
+    exec 3<>"$h_dir/o.$h_token" 4<>"$h_dir/e.$h_token"
     h_say "not-started reason=$h_y"
 }
 

@@ -52,7 +52,7 @@ class Paused:
 
     def drainers(self) -> list[int]:
         """The processes that read the command's streams."""
-        fifos = {str(path) for path in self.host.directory(self.identifier).parent.glob("[oe].*")}
+        fifos = {str(path) for path in self.host.directory(self.identifier).glob("[oe].*")}
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if reads(pid) & fifos]
 
 
