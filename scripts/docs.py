@@ -105,7 +105,9 @@ def command_line() -> tuple[Command, ...]:
         return ()
     click = importlib.import_module("click")
     main = importlib.import_module("harness.faces.cli.main")
-    return tuple(_walk(click, main.cli, click.Context(main.cli, info_name="harness")))
+    return tuple(
+        _walk(click, main.cli, click.Context(main.cli, info_name="harness", **main.cli.context_settings))
+    )
 
 
 def _walk(click: Any, command: Any, context: Any) -> Iterator[Command]:
