@@ -39,6 +39,7 @@ MARKER_LINES: Final = 8
 _PATH: Final = re.compile("/(?:[A-Za-z0-9/._+@,:-]|%[0-3][0-7][0-7]){0,3000}")
 _SIZE: Final = re.compile("[0-9]{1,15}")
 _SHA256: Final = re.compile("[0-9a-f]{64}")
+_PRINTABLE: Final = re.compile(b"[ -~]*")
 _SHA256_OR_NONE: Final = re.compile("-|[0-9a-f]{64}")
 _RECORDS: Final = frozenset({"start", "ended", "finish", "digest"})
 _MAX_CAPS: Final = 64
@@ -86,7 +87,7 @@ class MarkersAnswer:
 
 def _split(line: bytes) -> tuple[str, str] | None:
     """A line as its first word and the rest, None where it is no printable ASCII."""
-    if any(not 0x20 <= byte <= 0x7E for byte in line):
+    if _PRINTABLE.fullmatch(line) is None:
         return None
     word, _, rest = line.decode("ascii").partition(" ")
     return word, rest

@@ -111,6 +111,7 @@ _NUMBER: Final = re.compile("[0-9]{1,16}")
 _TIME: Final = re.compile(r"-|[0-9]{1,15}(\.[0-9]{1,9})?")
 _SIGNAL: Final = re.compile("[A-Z][A-Z0-9+-]{0,15}")
 _SHA256: Final = re.compile("[0-9a-f]{64}")
+_PRINTABLE: Final = re.compile(b"[ -~]*")
 _REASONS: Final = frozenset({"exit", "timeout", "cancel", "not-started"})
 
 # The order of the keys in each record (remote/README.md, 2); the reader takes any order.
@@ -303,7 +304,7 @@ def parse_record(line: bytes) -> Record | Damaged:
     """
     if len(line) > MAX_LINE:
         return Damaged("size")
-    if not line.endswith(b" end\n") or any(not 0x20 <= byte <= 0x7E for byte in line[:-1]):
+    if not line.endswith(b" end\n") or _PRINTABLE.fullmatch(line, 0, len(line) - 1) is None:
         return Damaged("torn")
     version, *words = line[:-5].decode("ascii").split(" ")
     if version != "1":

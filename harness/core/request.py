@@ -172,7 +172,7 @@ def _sudo(user: str | None) -> str:
 
 
 def _exec_text(boot: str, place: str, sha: str, verb: Verb, nonce: str) -> str:
-    if not boot.isascii() or not boot.isprintable() or any(char in "'!\\" for char in boot):
+    if not boot.isascii() or not boot.isprintable() or any(char in boot for char in "'!\\"):
         raise ValueError("the boot text is not plain")
     if any(_ARGUMENT.fullmatch(word) is None for word in (place, sha, nonce)):
         raise ValueError("an argument of the exec string is not plain")
