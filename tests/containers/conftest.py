@@ -22,6 +22,7 @@ from tests.containers.session import Ear
 
 HERE = Path(__file__).parent
 COMPOSE_FILE = HERE.parents[1] / "docker" / "compose.yml"
+PROJECT = "harness-tests-"
 ACCOUNTS = {"ops": "/home/ops", "root": "/root"}
 
 
@@ -69,8 +70,25 @@ def docker_compose_file() -> str:
 
 
 @pytest.fixture(scope="session")
-def docker_compose_project_name() -> str:
-    return f"harness-tests-{os.getpid()}"
+def docker_compose_project_name(docker_engine: None) -> str:
+    """Named after this process, so that what a killed one left can be told apart: the next run removes it."""
+    _remove_orphans()
+    return f"{PROJECT}{os.getpid()}"
+
+
+def _remove_orphans() -> None:
+    """The containers and networks of runs whose process is gone."""
+    for kind, words in (("container", ["ps", "--all"]), ("network", ["network", "ls"])):
+        listed = subprocess.run(
+            ["docker", *words, "--format", '{{.ID}} {{.Label "com.docker.compose.project"}}'],
+            capture_output=True, check=True, text=True,
+        )  # fmt: skip
+        for line in listed.stdout.splitlines():
+            name, _, project = line.partition(" ")
+            pid = project.removeprefix(PROJECT)
+            if project.startswith(PROJECT) and pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+                force = ["--force", "--volumes"] if kind == "container" else []
+                subprocess.run(["docker", kind, "rm", *force, name], capture_output=True, check=False)
 
 
 @pytest.fixture(scope="session")

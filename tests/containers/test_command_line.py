@@ -84,29 +84,29 @@ def words(story: Story) -> Sequence[str]:
 
 
 async def test_a_key_gives_the_stored_bytes_again_and_another_journal_asks_the_host(
-    host: Host, home: Path, tmp_path: Path
+    debian_host: Host, home: Path, tmp_path: Path
 ) -> None:
-    story = Story(host)
+    story = Story(debian_host)
     story.let_go_on()
-    person = Person(host, home)
+    person = Person(debian_host, home)
     line = ["--key", "once", "-n", ADDRESS, "--", *words(story)]
     first = await person.types("run", *line)
     second = await person.types("run", *line)
     told = json.loads((await person.types("run", "--json", *line)).out)
     assert (first.code, first.out, second.code, second.out) == (9, Story.OUT, 9, Story.OUT)
     assert (told["attached"], told["exit_status"], told["outcome"]) == (True, 9, "failed")
-    stranger = Person(host, tmp_path / "elsewhere")
+    stranger = Person(debian_host, tmp_path / "elsewhere")
     done = await stranger.types("attach", "--host", ADDRESS, told["execution_id"])
     assert (done.code, done.out, story.effects()) == (9, Story.OUT, 1)
 
 
 async def test_an_unmarked_command_that_was_cut_exits_120_and_names_the_question(
-    host: Host, home: Path
+    debian_host: Host, home: Path
 ) -> None:
-    story = Story(host)
-    async with FaultProxy(host.port) as proxy:
+    story = Story(debian_host)
+    async with FaultProxy(debian_host.port) as proxy:
         line = ["--unmarked", "-n", ADDRESS, "--", *words(story)]
-        process = await Person(host, home, proxy.port).start("run", *line)
+        process = await Person(debian_host, home, proxy.port).start("run", *line)
         assert process.stdout is not None
         assert await process.stdout.readline() == b"first\n"
         proxy.cut(Cut.RST)

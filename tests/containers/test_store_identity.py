@@ -49,7 +49,7 @@ async def cut_in_the_middle(
     story: Story, harness: Harness, ear: Ear, proxy: FaultProxy, options: RunOptions
 ) -> Result:
     """The caller left a running command behind, and the command then ended."""
-    running = asyncio.create_task(harness.run(ADDRESS, story.argv, replace(options, reconnect=0.3)))
+    running = asyncio.create_task(harness.run(ADDRESS, story.argv, replace(options, reconnect=0.3, wait=30)))
     await ear.until(lambda: ear.size() > 0, running)
     proxy.refusing = True
     proxy.cut(Cut.RST)
@@ -70,10 +70,10 @@ async def test_a_store_that_has_lost_our_witness_is_a_question_and_nothing_runs_
     host.exec(["cp", "-a", host.home, f"{host.home}.before"])
     story = Story(host)
     async with FaultProxy(host.port) as proxy, await Harness.open(home, listener=ear) as harness:
-        options = over(host, RunOptions(key=KEY, wait=3), port=proxy.port)
+        options = over(host, RunOptions(key=KEY, wait=1), port=proxy.port)
         left = await cut_in_the_middle(story, harness, ear, proxy, options)
         change(host)
-        attached = await harness.attach(ExecutionId(left.execution_id), wait=3)
+        attached = await harness.attach(ExecutionId(left.execution_id), wait=1)
         (recovered,) = await harness.recover([ExecutionId(left.execution_id)])
         repeated = await harness.run(ADDRESS, story.argv, options)
     for result in (attached, recovered, repeated):
@@ -142,7 +142,7 @@ async def test_another_machine_behind_the_name_does_not_answer_for_the_first(
     first, second = both
     story = Story(first)
     async with FaultProxy(first.port) as proxy, await Harness.open(home, listener=ear) as harness:
-        options = through(proxy, both, tmp_path, RunOptions(key=KEY, wait=3, reconnect=3))
+        options = through(proxy, both, tmp_path, RunOptions(key=KEY, wait=2, reconnect=3))
         left = await cut_in_the_middle(story, harness, ear, proxy, options)
         proxy.target_port = second.port
         (recovered,) = await harness.recover([ExecutionId(left.execution_id)])
@@ -167,7 +167,7 @@ async def test_a_resend_is_not_made_to_another_machine_behind_the_name(
     story = Story(first)
     story.let_go_on()
     async with FaultProxy(first.port) as proxy, await Harness.open(home, listener=ear) as harness:
-        options = through(proxy, both, tmp_path, RunOptions(wait=3, reconnect=3))
+        options = through(proxy, both, tmp_path, RunOptions(wait=2, reconnect=3))
         await harness.run(ADDRESS, ["true"], options)
         link = proxy.links[0]
         link.armed = Armed(Direction.TO_SERVER, link.total(Direction.TO_SERVER) + sent, Cut.RST)
