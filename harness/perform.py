@@ -7,7 +7,8 @@ A method returns the bodies of what was observed; the loop appends them. Only wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from harness.core.action import Content, SshAction, SshTarget
@@ -22,7 +23,16 @@ from harness.core.events import (
     Event,
     ProbeObserved,
 )
-from harness.core.ids import TOKEN_BYTES, ExecutionId, NotAnId, RunId, Token, new_token, parse_witness
+from harness.core.ids import (
+    TOKEN_BYTES,
+    ExecutionId,
+    NotAnId,
+    RunId,
+    Token,
+    Witness,
+    new_token,
+    parse_witness,
+)
 from harness.core.reports import (
     Contacted,
     DispatchReport,
@@ -121,6 +131,7 @@ class Performer:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._noted: set[Witness] = set()
 
     def action(self, job: Job) -> SshAction:
         """The resolved action, from the spool. Raises SpoolError."""
@@ -221,15 +232,28 @@ class Performer:
                     "the host has seen later events of this journal than it has: it was copied or rolled back"
                 )
                 return Stop("journal", text)
-            token = world.token()
-            planned = await world.journal.plan(
-                job.execution, job.owned, lambda record: plan(record, offer, token), world.machine.now()
-            )
-            if isinstance(planned, AttemptPlanned):
-                job.attempt = planned.number
+            with self._noting(offer.contacted) as fresh:
+                seen = [world.event(ContactObserved(each), job.execution, job.owned) for each in fresh]
+                token, now = world.token(), world.machine.now()
+                planned = await world.journal.plan(
+                    job.execution, job.owned, lambda record: plan(record, offer, token), now, seen
+                )
+                if isinstance(planned, AttemptPlanned):
+                    job.attempt = planned.number
+                    fresh.clear()
             return planned
 
         return permit
+
+    @contextlib.contextmanager
+    def _noting(self, contacted: Contacted | None) -> Iterator[list[Contacted]]:
+        """The contact, if it is not in the journal yet; what stays in the list was not written, and is left to the next attempt on it."""
+        fresh = [] if contacted is None or contacted.witness in self._noted else [contacted]
+        self._noted.update(each.witness for each in fresh)
+        try:
+            yield fresh
+        finally:
+            self._noted.difference_update(each.witness for each in fresh)
 
     async def _chain_knows(self, contacted: Contacted | None) -> bool:
         """Whether our chain has the event that this journal's newest witness on the host names: else the host has seen more of it than we have."""
@@ -352,7 +376,15 @@ def plan(record: Record, offer: Offer, token: Token) -> AttemptPlanned | Stop:
     if record.denied is not None or record.revoked:
         return Stop("approval", "what allowed it was denied or revoked")
     number, accepted = len(record.attempts) + 1, record.accepted
-    return AttemptPlanned(number, token, offer.peer, "operator", accepted.deadline_us, accepted.after)
+    return AttemptPlanned(
+        number,
+        token,
+        offer.peer,
+        "operator",
+        accepted.deadline_us,
+        accepted.after,
+        credential=offer.connection.credential,
+    )
 
 
 def probe_ask(record: Record) -> ProbeAsk:

@@ -123,10 +123,12 @@ class Journal(Protocol):
         owned: Owned,
         make: Callable[[Record], AttemptPlanned | Stop],
         at: Moment,
+        seen: Sequence[Event] = (),
     ) -> AttemptPlanned | Stop:
-        """One transaction: owner and epoch checked, the record folded, `make` asked, its `AttemptPlanned` appended.
+        """One transaction: owner and epoch checked, the record folded, `make` asked, `seen` and its `AttemptPlanned` appended.
 
-        On return the attempt is durable, or nothing was written and a Stop says why. Raises JournalError (then nothing was written).
+        `seen` are observations that were made on the way (the contact). On return all is durable, or nothing was written and a Stop says why.
+        Raises JournalError (then nothing was written).
         """
         ...
 
@@ -318,6 +320,14 @@ class Connection(Protocol):
     @property
     def key(self) -> object:
         """Identity of the underlying connection: a contact made on it holds for everything with an equal key."""
+        ...
+
+    @property
+    def credential(self) -> str | None:
+        """What the login was made with, as a reference: `agent:FINGERPRINT`, `file:PATH` of an identity, `prompt:password`,
+
+        `prompt:keyboard-interactive`; several joined by `+` in their order. Never a secret. None where the host asked for nothing.
+        """
         ...
 
 

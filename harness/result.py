@@ -250,7 +250,7 @@ def to_json(result: Result) -> JsonObject:
         "tool": accepted.tool if accepted else None,
         "target": accepted.place if accepted else None,
         "actor": accepted.principal if accepted else None,
-        "credential_ref": accepted.credential_ref if accepted else None,
+        "credential_ref": record.credential if record else None,
         "state": result.state.value,
         "outcome": result.outcome.value if result.outcome else None,
         "exit_status": result.raw_status,

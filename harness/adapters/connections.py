@@ -192,6 +192,11 @@ class Lease:
         """The link's key."""
         return self.link.key
 
+    @property
+    def credential(self) -> str | None:
+        """What the target was logged in to with."""
+        return self.dialled.watch.credential
+
     async def ready(self) -> Unreachable | None:
         """Waits until the link is live; None then."""
         reached = await self.link.ready()

@@ -164,6 +164,7 @@ class SqliteJournal:
         owned: Owned,
         make: Callable[[Record], AttemptPlanned | Stop],
         at: Moment,
+        seen: Sequence[Event] = (),
     ) -> AttemptPlanned | Stop:
         """See the port. Nothing is planned without reserved space: what is observed afterwards has to fit."""
         if not self._state.reserve.ensure():
@@ -182,7 +183,8 @@ class SqliteJournal:
                 return Stop("owner", f"{execution} is driven by {now.run if now else 'nobody'} now")
             decided = make(record)
             if isinstance(decided, AttemptPlanned):
-                self._rows.append(Event(at, owned.run, decided, execution, owned.epoch))
+                for event in (*seen, Event(at, owned.run, decided, execution, owned.epoch)):
+                    self._rows.append(event)
             return decided
 
         return await self._commits.write(work)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import stat
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final
 
 import asyncssh
@@ -39,18 +41,27 @@ class Note:
 class Identities:
     """Keys to offer, in order, and the open agent that some of them live in (None without one). Close it after the login.
 
-    `locked` are the files that need a passphrase, none of them in the agent.
+    `locked` are the files that need a passphrase, none of them in the agent. `files`: where the key with this public half was read.
     """
 
     keys: list[asyncssh.SSHKeyPair] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     locked: list[str] = field(default_factory=list)
+    files: dict[bytes, str] = field(default_factory=dict)
     agent: asyncssh.SSHAgentClient | None = None
 
     def explanation(self) -> Note | None:
         """The note that explains a refused login: a key held back always does, the others where there was nothing to offer."""
         told = [note for note in self.notes if note.reason in _HELD_BACK or not self.keys]
         return min(told, key=lambda note: note.reason not in _HELD_BACK, default=None)
+
+    def reference(self, pair: asyncssh.SSHKeyPair) -> str:
+        """The credential reference of one of the keys."""
+        public = pair.key_public_data
+        if pair.get_key_type() == "agent":
+            digest = b64encode(sha256(public).digest()).decode("ascii").rstrip("=")
+            return f"agent:SHA256:{digest}"
+        return f"file:{self.files.get(public, '')}"
 
     async def unlock_next(self, ask: AskPerson) -> list[asyncssh.SSHKeyPair] | None:
         """The next key that a person unlocks; None when there is no other."""
@@ -61,10 +72,16 @@ class Identities:
                 if not passphrase:
                     break
                 try:
-                    return list(asyncssh.load_keypairs(path, passphrase))
+                    return self.read_from(path, asyncssh.load_keypairs(path, passphrase))
                 except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError, OSError):
                     continue
         return None
+
+    def read_from(self, path: str, pairs: Iterable[asyncssh.SSHKeyPair]) -> list[asyncssh.SSHKeyPair]:
+        """`pairs`, with `path` remembered as the file that has them."""
+        read = list(pairs)
+        self.files.update((pair.key_public_data, path) for pair in read)
+        return read
 
     async def close(self) -> None:
         """Lets go of the agent."""
@@ -124,7 +141,7 @@ def _read(path: str, chosen: bool, certificates: Certificates, found: Identities
 def _load(path: str, data: bytes, certificates: Certificates, found: Identities, wanted: set[bytes]) -> None:
     try:
         # The path, not the bytes: a certificate beside the key is found by its name. With a certificate the plain key is a second pair.
-        pairs = asyncssh.load_keypairs(path, certlist=certificates)
+        pairs = found.read_from(path, asyncssh.load_keypairs(path, certlist=certificates))
     except (asyncssh.KeyEncryptionError, ValueError, OSError) as error:
         _remember_public(path, wanted)
         if str(error).startswith("Passphrase") or b"ENCRYPTED" in data:

@@ -1,5 +1,7 @@
 """What asyncssh asks us while one machine is logged in to: is this its key, what can we log in with. And the end of the connection.
 
+Which identity the host took is told by the one that had to sign: a host is asked about a key before anything is signed with it.
+
 The key of a host is asked about again for as long as its connection is used: who takes a key out of known_hosts, or revokes it, is heard at
 the next use.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import asyncssh
 
@@ -64,10 +67,16 @@ class Watch(asyncssh.SSHClient):
         self._offered = False
         self._ask = ask
         self._passwords = 0
+        self._used: dict[str, None] = {}
         self._listeners: list[Callable[[], None]] = []
         self.presented: asyncssh.SSHKey | None = None
         self.verdict: Verdict | None = None
         self.lost: str | None = None
+
+    @property
+    def credential(self) -> str | None:
+        """See `Connection.credential`."""
+        return "+".join(self._used) or None
 
     def on_lost(self, listener: Callable[[], None]) -> None:
         """Calls `listener` once when the connection is gone; at once if it is gone already."""
@@ -94,14 +103,24 @@ class Watch(asyncssh.SSHClient):
         if not self._offered:
             self._offered = True
             if self._identities.keys:
-                return self._identities.keys
-        return None if self._ask is None else await self._identities.unlock_next(self._ask)
+                return self._noticed(self._identities.keys)
+        return None if self._ask is None else self._noticed(await self._identities.unlock_next(self._ask))
+
+    def _noticed(self, keys: list[asyncssh.SSHKeyPair] | None) -> list[asyncssh.SSHKeyPair] | None:
+        """`keys`, each of which says so when it signs."""
+        for pair in keys or ():
+            _on_signing(pair, partial(self._use, self._identities.reference(pair)))
+        return keys
+
+    def _use(self, reference: str) -> None:
+        self._used[reference] = None
 
     async def password_auth_requested(self) -> str | None:
         """Asks a person, a few times at most."""
         self._passwords += 1
         if self._ask is None or self._passwords > TRIES:
             return None
+        self._use("prompt:password")
         return await self._ask(password_for(self._leg.place))
 
     def kbdint_auth_requested(self) -> str | None:
@@ -114,12 +133,26 @@ class Watch(asyncssh.SSHClient):
         """Passes the host's prompts on."""
         self._passwords += 1 if prompts else 0
         answers: list[str] = []
+        if prompts:
+            self._use("prompt:keyboard-interactive")
         for prompt, echo in prompts:
             answer = None if self._ask is None else await self._ask(prompt_of(self._leg.place, prompt, echo))
             if answer is None:
                 return None
             answers.append(answer)
         return answers
+
+
+def _on_signing(pair: asyncssh.SSHKeyPair, tell: Callable[[], None]) -> None:
+    """Calls `tell` before `pair` signs, here or in an agent."""
+    name = "sign_async" if hasattr(pair, "sign_async") else "sign"
+    sign = getattr(pair, name)
+
+    def signing(data: bytes) -> object:
+        tell()
+        return sign(data)
+
+    setattr(pair, name, signing)
 
 
 def refusal(reason: str, text: str) -> Unreachable:

@@ -86,8 +86,10 @@ class Accepted:
 
     `place` names the target for association (`SshTarget.place`, an HTTP origin). `template` is the command or path without arguments.
     `request_ref` is the spool's reference of the full request. `digests` are keyed digests of the parts (`argv`, `env:NAME`, `stdin`, ...).
-    `deadline_us` is the contract's deadline, microseconds after acceptance. `after` names the execution that this one follows;
-    `after_finished` says that a person asked for another although that one finished. `chain` counts the automatic follow-ups before this one.
+    `credential_ref` is a credential that was chosen by name, None where the login is left to ssh_config and the agent: what an attempt logged
+    in with then stands in its plan. `deadline_us` is the contract's deadline, microseconds after acceptance. `after` names the execution that
+    this one follows; `after_finished` says that a person asked for another although that one finished. `chain` counts the automatic
+    follow-ups before this one.
     """
 
     kind: ClassVar[str] = "execution.accepted"
@@ -178,7 +180,10 @@ class ApprovalRevoked:
 
 @dataclass(frozen=True, slots=True)
 class ContactObserved:
-    """A contact or a probe's connection: the store that answered, or how far it got. Proves nothing about an execution."""
+    """A contact or a probe's connection: the store that answered, or how far it got. Proves nothing about an execution.
+
+    A contact that was made stands once, with the first execution whose attempt was planned on it; its witness names it in the others' plans.
+    """
 
     kind: ClassVar[str] = "contact.observed"
     report: Contacted | Unreachable
@@ -197,7 +202,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPlanned:
-    """Durable before any byte of the action leaves. `allowed_by` names the rule or approval; `deadline_us` counts from this event."""
+    """Durable before any byte of the action leaves. `allowed_by` names the rule or approval; `deadline_us` counts from this event.
+
+    `credential` is what the connection was logged in with, as a reference (`Connection.credential`).
+    """
 
     kind: ClassVar[str] = "attempt.planned"
     number: int
@@ -208,6 +216,7 @@ class AttemptPlanned:
     after: ExecutionId | None = None
     idempotency_key: str | None = None
     span: str = ""
+    credential: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,9 @@ def fault(record: Record, text: str) -> Record:
 def planned(record: Record, body: AttemptPlanned, at: Moment) -> Record:
     """A new attempt makes all earlier answers old."""
     known = any(attempt.number == body.number for attempt in record.attempts)
-    attempt = Attempt(body.number, body.token, body.peer, at, body.deadline_us, body.after)
+    attempt = Attempt(
+        body.number, body.token, body.peer, at, body.deadline_us, body.after, credential=body.credential
+    )
     changed = replace(
         _reached(record),
         attempts=(*record.attempts, attempt),
@@ -211,7 +213,5 @@ def missed(record: Record, report: Unreachable, at: Moment) -> Record:
 
 
 def contacted(record: Record, body: ContactObserved, at: Moment) -> Record:
-    """A contact proves nothing about the execution: a later probe does."""
-    if isinstance(body.report, Unreachable):
-        return missed(record, body.report, at)
-    return replace(record, contact=body.report)
+    """A contact proves nothing about the execution: a later probe does. One that failed is counted."""
+    return missed(record, body.report, at) if isinstance(body.report, Unreachable) else record

@@ -21,7 +21,7 @@ from harness.core.events import (
 from harness.core.ids import ExecutionId, RunId, Token
 from harness.core.markers import EndedRecord, FenceRecord, FinishRecord, StartRecord
 from harness.core.moment import Moment
-from harness.core.reports import Contacted, DispatchReport, MarkerReport, MarkerState, OtherStore, Unreachable
+from harness.core.reports import DispatchReport, MarkerReport, MarkerState, OtherStore, Unreachable
 
 
 class State(Enum):
@@ -48,6 +48,7 @@ class Attempt:
     after: ExecutionId | None = None
     report: DispatchReport | None = None
     started: bool = False
+    credential: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,6 @@ class Record:
     missed_at: Moment | None = None
     missing_since: Moment | None = None
     start_seen: bool = False
-    contact: Contacted | None = None
     approval_digest: str | None = None
     denied: ApprovalDenied | None = None
     revoked: bool = False
@@ -111,6 +111,12 @@ class Record:
     def first_peer(self) -> Peer | None:
         """The peer of the first planned attempt: host key, store and witness that the execution is bound to."""
         return self.attempts[0].peer if self.attempts else None
+
+    @property
+    def credential(self) -> str | None:
+        """What the newest attempt logged in with, else what the caller chose by name; None where neither is known."""
+        used = self.attempts[-1].credential if self.attempts else None
+        return used if used is not None else self.accepted.credential_ref
 
     @property
     def tokens(self) -> frozenset[Token]:

@@ -35,6 +35,7 @@ class LocalConnection:
     """A connection to the stand-in; dead once it is `lost`, and all its channels with it."""
 
     host_key: str = "SHA256:local"
+    credential: str | None = None
     lost: bool = False
     channels: list[LocalChannel] = field(default_factory=list)
 

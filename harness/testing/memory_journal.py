@@ -61,6 +61,7 @@ class MemoryJournal:
         owned: Owned,
         make: Callable[[Record], AttemptPlanned | Stop],
         at: Moment,
+        seen: Sequence[Event] = (),
     ) -> AttemptPlanned | Stop:
         """See the port."""
         self._require_writable()
@@ -71,7 +72,7 @@ class MemoryJournal:
             return Stop("owner", f"{execution} is driven by {record.run} now")
         decided = make(record)
         if isinstance(decided, AttemptPlanned):
-            self._write([Event(at, owned.run, decided, execution, owned.epoch)])
+            self._write([*seen, Event(at, owned.run, decided, execution, owned.epoch)])
         return decided
 
     async def append(self, events: Sequence[Event]) -> None:

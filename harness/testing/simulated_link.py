@@ -54,6 +54,7 @@ class SimConnection:
 
     host_key: str
     accepted_host_keys: frozenset[str]
+    credential: str | None
     lost: bool = False
     channels: list[SimChannel] = field(default_factory=list)
 

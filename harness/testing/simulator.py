@@ -50,6 +50,7 @@ class SimulatedHost:
         self.name = name
         self.wrapper = SimulatedWrapper()
         self.host_key = f"SHA256:{name}"
+        self.credential: str | None = f"agent:SHA256:{name}"
         self.boot_id = f"{name}-boot-1"
         self.caps = CAPS
         self.stores = {STORE_PATH: SimStore(StoreId(store_id), STORE_PATH)}
@@ -159,7 +160,7 @@ class SimulatedHost:
         if self.unreachable is not None:
             return self.unreachable
         if self._connection is None or self._connection.lost:
-            self._connection = SimConnection(self.host_key, self.accepted | {self.host_key})
+            self._connection = SimConnection(self.host_key, self.accepted | {self.host_key}, self.credential)
         return self._connection
 
     async def open(self, connection: Connection, exec_string: str) -> Channel | NotSent | Lost:

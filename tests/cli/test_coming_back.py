@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -281,7 +282,9 @@ def test_show_answers_the_investigators_questions_in_their_order(person: Person)
     assert "command      sh -c 'echo hi; exit 1'\n" in page
     assert "repeated     attach:key at " in page
     kinds = [text.split()[1] for text in page.split("timeline (UTC)\n")[1].splitlines()]
-    assert kinds[:3] == ["call.received", "execution.accepted", "attempt.planned"]
+    assert kinds[:4] == ["call.received", "execution.accepted", "contact.observed", "attempt.planned"]
+    assert re.search(r"contact\.observed +store [0-9a-f]{8} at /\S+, host key SHA256:\S+, witness ", page)
+    assert re.search(r"attempt\.planned +attempt 1, .* logged in with file:/\S+", page)
     assert "execution.settled" in kinds
     assert kinds.count("call.received") == 2
 

@@ -72,9 +72,10 @@ class StoppingJournal:
         owned: Owned,
         make: Callable[[Record], AttemptPlanned | Stop],
         at: Moment,
+        seen: Sequence[Event] = (),
     ) -> AttemptPlanned | Stop:
         self._point.here("contacted")
-        planned = await self._journal.plan(execution, owned, make, at)
+        planned = await self._journal.plan(execution, owned, make, at, seen)
         self._point.here("planned")
         return planned
 

@@ -311,6 +311,7 @@ async def test_a_connection_of_another_adapter_is_a_defect(host: EmbeddedHost, a
         host_key = ""
         accepted_host_keys: frozenset[str] = frozenset()
         key = None
+        credential = None
 
     with pytest.raises(TypeError):
         await adapter.open(Foreign(), "true")

@@ -77,7 +77,8 @@ def says(body: Body | UnknownBody) -> str:
             return f"{body.replay_class.value}, {body.place}"
         case AttemptPlanned():
             witness = f", witness {body.peer.witness[-16:]}" if body.peer.witness is not None else ""
-            return f"attempt {body.number}, allowed by {body.allowed_by}{witness}"
+            login = f", logged in with {body.credential}" if body.credential is not None else ""
+            return f"attempt {body.number}, allowed by {body.allowed_by}{witness}{login}"
         case AttemptSent():
             return f"attempt {body.number}: {'the start is durable on the host' if body.started else 'first byte left'}"
         case AttemptObserved():
@@ -137,7 +138,10 @@ def _dispatch(report: DispatchReport) -> str:
 
 def _contact(report: Contacted | Unreachable) -> str:
     if isinstance(report, Contacted):
-        return f"store {report.store_id[:8]}"
+        return (
+            f"store {report.store_id[:8]} at {report.store_path}, host key {report.host_key}, witness {report.witness[-16:]},"
+            f" boot {report.boot_id[:8]}, wrapper {report.wrapper_sha256[:8]}"
+        )
     return f"{report.reason} at {report.step.name.lower()}{f': {report.text}' if report.text else ''}"
 
 

@@ -17,11 +17,13 @@ from harness.core.events import (
     AttemptPlanned,
     CallReceived,
     CheckpointSigned,
+    ContactObserved,
     Event,
     Outcome,
     RunClosed,
     RunOpened,
 )
+from harness.core.reports import Step, Unreachable
 from harness.core.state import Record, State
 from harness.ports import Journal, JournalError, Owned, Query, Stop, Superseded
 from harness.testing.conformance.journal_deciding import DecidingSuite
@@ -199,11 +201,20 @@ class JournalSuite(DecidingSuite):
         assert record is not None
         assert record.state is State.DISPATCHED
 
+    async def test_what_was_seen_on_the_way_is_written_with_the_plan(self, journal: Journal) -> None:
+        await accept(journal, 1)
+        down = event(ContactObserved(Unreachable(Step.NOTHING, "name", False)), act(1))
+        await journal.plan(act(1), FIRST, lambda _: planned(), AT, [down])
+        assert (await journal.events(act(1)))[-2:] == (down, event(planned(), act(1)))
+        record = await journal.record(act(1))
+        assert record is not None
+        assert record.state is State.DISPATCHED
+
     async def test_a_plan_that_is_stopped_writes_nothing(self, journal: Journal) -> None:
         await accept(journal, 1)
         before = await journal.head()
         stop = Stop("freeze", "frozen")
-        assert await journal.plan(act(1), FIRST, lambda _: stop, AT) == stop
+        assert await journal.plan(act(1), FIRST, lambda _: stop, AT, [event(lost(), act(1))]) == stop
         assert await journal.head() == before
 
     @pytest.mark.parametrize("owned", [Owned(OTHER_RUN, 1), Owned(RUN, 0), Owned(RUN, 2)])
