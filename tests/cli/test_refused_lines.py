@@ -29,6 +29,10 @@ def no_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
         (["-p2222", "db1", "a b"], "harness run -p2222 db1 -- 'a b'"),
         (["--key", "k", "db1"], "harness run --key k db1 -- CMD"),
         (["--script", "s", "db1", "one"], "harness run --script s db1 -- one"),
+        (["db1", "--json", "uptime"], "harness run --json db1 -- uptime"),
+        (["-v", "db1", "-p", "2222", "--key=k", "ls", "-la"], "harness run -v -p 2222 --key=k db1 -- ls -la"),
+        (["db1", "-x", "uptime"], "harness run db1 -- -x uptime"),
+        (["db1", "db1"], "harness run db1 -- db1"),
         ([], "harness run HOST -- CMD"),
     ],
 )
@@ -57,8 +61,10 @@ def test_a_line_without_the_dashes_is_put_right_and_not_run(
         (["--unmarked", "--secret-env", "A=env:B", "db1", "--", "ls"], "so --secret-env cannot be kept"),
         (
             ["--class", "sometimes", "db1", "--", "ls"],
-            "is none of read_only, idempotent, conditional, irreversible",
+            "is none of read-only, idempotent, conditional, irreversible; ",
         ),
+        (["--class", "readonly", "db1", "--", "ls"], ": did you mean read-only?; nothing was sent"),
+        (["--class", "Ireversible", "db1", "--", "ls"], ": did you mean irreversible?; nothing was sent"),
         (["--timeout", "0", "db1", "--", "ls"], "'0' is no number of seconds above 0"),
         (["--timeout", "1e3", "db1", "--", "ls"], "is no number of seconds"),
         (["--wait", "nan", "db1", "--", "ls"], "is no number of seconds"),
@@ -134,6 +140,38 @@ def test_what_is_no_id_is_refused_and_never_converted(typed: Typed, verb: str, n
     assert done.code == REFUSED
     assert "execution ID" in done.err
     assert "not_started" not in done.err
+
+
+@pytest.mark.parametrize("spelling", ["read-only", "read_only"])
+def test_both_spellings_of_a_class_are_taken(person: Person, spelling: str) -> None:
+    done = person.types("run", "--dry-run", "--class", spelling, "db1", "--", "ls")
+    assert (done.code, done.err) == (0, "")
+    assert b"class          read_only\n" in done.out
+
+
+@pytest.mark.parametrize("verb", ["list", "show", "output", "attach"])
+def test_a_command_that_only_looks_says_nothing_about_sending(typed: Typed, verb: str) -> None:
+    lines = [("--frobnicate",), ("ZZZZ",), ("true",), ("act_01ARZ3NDEKTSV4RRFFQ69G5FAV",)]
+    for line in lines:
+        done = typed(verb, *line)
+        assert done.code == REFUSED
+        assert "; next: harness " in done.err
+        assert "nothing was" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (("run", "--frobnicate"), "nothing was sent"),
+        (("cancel", "ZZZZ"), "nothing was changed"),
+        (("recover", "ZZZZ"), "nothing was changed"),
+        (("resolve", "ZZZZ", "--as", "failed", "--why", "I looked"), "nothing was changed"),
+    ],
+)
+def test_a_command_that_acts_says_that_it_did_not(typed: Typed, line: tuple[str, ...], words: str) -> None:
+    done = typed(*line)
+    assert done.code == REFUSED
+    assert done.err.count("nothing was") == done.err.count(f"; {words}; next: harness ") == 1
 
 
 def test_an_id_that_the_journal_does_not_know_is_an_error_of_its_own(typed: Typed) -> None:

@@ -24,9 +24,9 @@ class Terminal:
         self.ours, self.theirs = pty.openpty()
         self.seen = b""
 
-    def until(self, text: bytes) -> bytes:
-        """Reads until `text` was written."""
-        while text not in self.seen:
+    def until(self, text: bytes, times: int = 1) -> bytes:
+        """Reads until `text` was written so many times."""
+        while self.seen.count(text) < times:
             assert select.select([self.ours], [], [], PATIENCE)[0], self.seen
             data = os.read(self.ours, 65536)
             assert data, self.seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from harness.faces.cli import say
 from harness.faces.cli.exit_codes import REFUSED, UNKNOWN
 from harness.ports import HarnessError
 
@@ -30,7 +29,8 @@ class Unwritable(Exception):
         self.strerror = error.strerror
 
 
-def _open(problem: HarnessError) -> bool:
+def may_have_run(problem: HarnessError) -> bool:
+    """Whether the error leaves an outcome open."""
     from harness.foreign import HostSilent
     from harness.result import OutcomeUnknown
 
@@ -39,9 +39,4 @@ def _open(problem: HarnessError) -> bool:
 
 def code_of(problem: HarnessError) -> int:
     """120 where an outcome stays open, else 122: nothing was sent."""
-    return UNKNOWN if _open(problem) else REFUSED
-
-
-def sent_of(problem: HarnessError) -> str:
-    """What the error's line says about sending."""
-    return say.MAY_HAVE_RUN if _open(problem) else say.NOTHING_SENT
+    return UNKNOWN if may_have_run(problem) else REFUSED

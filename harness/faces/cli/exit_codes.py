@@ -25,6 +25,9 @@ INTERNAL: Final = 125
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 
+# What we print ourselves could not be written: a full disk, a closed stdout.
+UNWRITTEN: Final = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Code:

@@ -13,35 +13,45 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from harness.faces.cli import say
-from harness.faces.cli.exit_codes import INTERNAL, INTERRUPTED, REFUSED, UNREAD
+from harness.faces.cli.exit_codes import INTERNAL, INTERRUPTED, REFUSED, UNREAD, UNWRITTEN
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: its group in the help, its name, the module whose `command` it is, and its line in the help."""
+    """A command: its group in the help, its name, the module whose `command` it is, and its line in the help.
+
+    `undone`: what a refusal of it says that was not done; nothing for those that only look.
+    """
 
     group: str
     name: str
     module: str
     help: str
+    undone: str = ""
 
 
 COMMANDS: Final = (
-    Entry("Act", "run", "run", "Run a command on hosts, at most once."),
+    Entry("Act", "run", "run", "Run a command on hosts, at most once.", say.NOTHING_SENT),
     Entry("Look", "list", "listing", "List the newest executions."),
     Entry("Look", "show", "show", "Show one execution: evidence, outcome, timeline."),
     Entry("Look", "output", "output", "Print the output of an execution."),
     Entry("Come back", "attach", "attach", "Follow an execution to its end."),
-    Entry("Come back", "cancel", "cancel", "Stop an execution, or keep it from starting."),
-    Entry("Come back", "recover", "recover", "Ask the hosts about everything that is open."),
-    Entry("Decide", "resolve", "resolve", "Answer what only a person can know."),
+    Entry(
+        "Come back", "cancel", "cancel", "Stop an execution, or keep it from starting.", say.NOTHING_CHANGED
+    ),
+    Entry(
+        "Come back", "recover", "recover", "Ask the hosts about everything that is open.", say.NOTHING_CHANGED
+    ),
+    Entry("Decide", "resolve", "resolve", "Answer what only a person can know.", say.NOTHING_CHANGED),
     Entry("Set up", "audit", "audit", "Verify the journal, or take responsibility for it."),
     Entry("Set up", "demo", "demo", "See a link cut in the middle of a command."),
 )
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by the table, and imports one when it is called."""
+    """A group that knows its commands by the table, and imports one when it is called; `called` is that one."""
+
+    called: Entry | None = None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [entry.name for entry in COMMANDS]
@@ -49,6 +59,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         for entry in COMMANDS:
             if entry.name == cmd_name:
+                self.called = entry
                 module = importlib.import_module(f"harness.faces.cli.{entry.module}")
                 command: click.Command = module.command
                 return command
@@ -79,6 +90,7 @@ def cli(ctx: click.Context, config: str | None) -> None:
 def main() -> int:
     """The program. Returns the exit status; never raises."""
     _fill_standard_streams()
+    cli.called = None
     try:
         returned: Any = cli.main(prog_name="harness", standalone_mode=False)
     except click.UsageError as problem:
@@ -87,11 +99,24 @@ def main() -> int:
         say.error(problem.format_message())
         return REFUSED
     except (click.Abort, KeyboardInterrupt):
-        say.line("interrupted")
-        return INTERRUPTED
+        return _interrupted()
     except Exception as problem:  # noqa: BLE001 - the last place: everything that is left gets its exit code here
         return _explained(problem)
     return returned if isinstance(returned, int) else 0
+
+
+def _undone() -> str:
+    """What was not done where the command that was called is refused."""
+    return cli.called.undone if cli.called is not None else say.NOTHING_SENT
+
+
+def _interrupted() -> int:
+    """Ctrl-C, where nothing has to be let go of. The numbers of `run` are the remote command's: 130 would read as its own."""
+    if cli.called is not None and cli.called.name == "run":
+        say.error("interrupted")
+        return REFUSED
+    say.line("interrupted")
+    return INTERRUPTED
 
 
 def _fill_standard_streams() -> None:
@@ -113,7 +138,7 @@ def _usage(problem: click.UsageError) -> int:
         return REFUSED
     where = problem.ctx.command_path if problem.ctx is not None else "harness"
     what = problem.format_message().removesuffix(".")
-    say.error(what[:1].lower() + what[1:], getattr(problem, "next_step", "") or f"{where} --help")
+    say.error(what[:1].lower() + what[1:], getattr(problem, "next_step", "") or f"{where} --help", _undone())
     return REFUSED
 
 
@@ -122,15 +147,23 @@ def _explained(problem: Exception) -> int:
     from harness.ports import HarnessError
 
     if isinstance(problem, Unwritable):
-        if problem.errno != errno.EPIPE:
-            say.line(f"stdout cannot be written: {problem.strerror}")
-        return UNREAD
+        if problem.errno == errno.EPIPE:  # `| head` has what it wanted
+            return UNREAD
+        kept = "; what was done is in the journal; next: harness list" if _undone() else ""
+        say.line(f"stdout cannot be written: {problem.strerror}{kept}")
+        return UNWRITTEN
     if not isinstance(problem, HarnessError):
         say.defect(problem)
         return INTERNAL
-    from harness.faces.cli.errors import code_of, sent_of
+    from harness.faces.cli.errors import code_of, may_have_run
 
-    say.error(problem.what, problem.hint, sent_of(problem))
+    open_ = may_have_run(problem)
+    what = (
+        problem.what
+        if open_ or _undone() == say.NOTHING_SENT
+        else problem.what.removesuffix(f"; {say.NOTHING_SENT}")
+    )
+    say.error(what, problem.hint, say.MAY_HAVE_RUN if open_ else _undone())
     return code_of(problem)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -200,7 +201,10 @@ def _class(text: str | None) -> ReplayClass:
         return ReplayClass.IRREVERSIBLE
     found = parse_class(text)
     if found is None:
-        raise Senseless(f"--class {text!r} is none of {', '.join(item.value for item in ReplayClass)}")
+        names = [item.value.replace("_", "-") for item in ReplayClass]
+        near = get_close_matches(text.lower().replace("_", "-"), names, 1)
+        meant = f": did you mean {near[0]}?" if near else ""
+        raise Senseless(f"--class {text!r} is none of {', '.join(names)}{meant}")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Final
 
 import click
@@ -28,18 +29,31 @@ class RunCommand(click.Command):
 
     def _without_command(self, ctx: click.Context, args: list[str]) -> None:
         """Returns where `--` may be missing: help, or a script on one host. Raises Senseless with the corrected line."""
-        parser = self.make_parser(ctx)
-        parser.allow_interspersed_args = False
-        options, _, _ = parser.parse_args(list(args))
-        hosts = options.get("hosts")  # HOST takes all that is left
-        rest = list(hosts) if isinstance(hosts, list | tuple) else []
+        given, rest = self._read(ctx, args)
         if {"-h", "--help"}.intersection(args[: len(args) - len(rest)]) or (
-            "script" in options and len(rest) < 2
+            "script" in given and len(rest) < 2
         ):
             return
         if not rest:
             raise Senseless("there is no HOST and no -- before the command", "harness run HOST -- CMD", ctx)
-        corrected = [*args[: len(args) - len(rest)], rest[0], "--", *(rest[1:] or ["CMD"])]
+        late = self._options_of(ctx, rest[1:])
+        options = [*args[: len(args) - len(rest)], *rest[1 : 1 + late]]
+        corrected = [*options, rest[0], "--", *(rest[1 + late :] or ["CMD"])]
         raise Senseless(
             "there is no -- between HOST and the command", f"harness run {shlex.join(corrected)}", ctx
         )
+
+    def _options_of(self, ctx: click.Context, args: list[str]) -> int:
+        """How many words at the beginning of `args` are our own options: behind a host they can only have been meant for us."""
+        try:
+            return len(args) - len(self._read(ctx, args)[1])
+        except click.UsageError:
+            return 0
+
+    def _read(self, ctx: click.Context, args: list[str]) -> tuple[Mapping[str, object], list[str]]:
+        """The options at the beginning of `args`, and everything from the first word on that is none."""
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        given, _, _ = parser.parse_args(list(args))
+        hosts = given.get("hosts")  # HOST takes all that is left
+        return given, list(hosts) if isinstance(hosts, list | tuple) else []

@@ -14,13 +14,14 @@ from typing import Final
 from harness.core.text import host_text
 
 NOTHING_SENT: Final = "nothing was sent"
+NOTHING_CHANGED: Final = "nothing was changed"
 MAY_HAVE_RUN: Final = "it may have run"
 _LIMIT: Final = 4000
 _SAID: Final = (
     NOTHING_SENT,
     MAY_HAVE_RUN,
     "may have run",
-    "nothing was changed",
+    NOTHING_CHANGED,
     "the answer was not taken",
     "nothing ran",
 )
@@ -42,9 +43,9 @@ def plain(text: str) -> None:
 
 
 def error(what: str, next_step: str = "", sent: str = NOTHING_SENT) -> None:
-    """An error in its one shape; `sent` stands in it unless `what` says already what was done."""
+    """An error in its one shape; `sent` stands in it unless it is empty, or `what` says already what was done."""
     said = any(words in what for words in _SAID)
-    parts = [what, *([] if said else [sent]), *([f"next: {next_step}"] if next_step else [])]
+    parts = [what, *([] if said or not sent else [sent]), *([f"next: {next_step}"] if next_step else [])]
     line("; ".join(parts))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.tap import Listener
 
 LAST: Final = "@last"
 NEWEST: Final = 50
+_ENDING: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{4,}")
 Work = Callable[[Harness], Awaitable[int]]
 
 
@@ -67,8 +69,8 @@ async def find(harness: Harness, text: str) -> ExecutionId:
 
 
 def full_id(text: str) -> ExecutionId:
-    """A whole execution ID. Raises Senseless for everything else."""
-    parsed = parse_execution_id(text)
+    """A whole execution ID, in whatever case. Raises Senseless for everything else."""
+    parsed = parse_execution_id(_in_capitals(text))
     if isinstance(parsed, NotAnId):
         raise Senseless(f"{text!r} is no whole execution ID: {parsed.why}", "harness list")
     return parsed
@@ -76,9 +78,10 @@ def full_id(text: str) -> ExecutionId:
 
 def check_id(text: str) -> str:
     """An ID, the last 4 or more characters of one, or `@last`. Raises Senseless: a number is never taken for one."""
-    if text == LAST or not isinstance(parse_execution_id(text), NotAnId):
-        return text
-    if not text.isascii() or not text.isalnum() or len(text) < 4 or text != text.upper():
+    name = _in_capitals(text)
+    if text == LAST or not isinstance(parse_execution_id(name), NotAnId):
+        return name
+    if not _ENDING.fullmatch(name):
         raise Senseless(
             f"{text!r} is no execution ID and not the last 4 or more characters of one", "harness list"
         )
@@ -87,4 +90,12 @@ def check_id(text: str) -> str:
             f"{text!r} is a number, and an execution ID is none: give more of its last characters",
             "harness list",
         )
-    return text
+    return name
+
+
+def _in_capitals(text: str) -> str:
+    """An ID, or the end of one, as it is written."""
+    if text == LAST or not text.isascii():
+        return text
+    prefix, rest = (text[:4].lower(), text[4:]) if text[:4].lower() == "act_" else ("", text)
+    return prefix + rest.upper()

@@ -18,9 +18,7 @@ from harness.core.events import (
 from harness.core.ids import RunId
 from harness.core.reports import MarkerReport
 from harness.core.text import host_text
-from harness.faces.cli import json_out, session, tell, timeline
-from harness.faces.cli.words import shown
-from harness.ports import HarnessError
+from harness.faces.cli import json_out, session, tell, timeline, words
 from harness.result import Result
 
 
@@ -48,7 +46,7 @@ async def card(harness: Harness, result: Result, events: Sequence[Event]) -> str
     facts = [
         ("execution", result.execution_id),
         ("target", _target(result)),
-        ("command", await _command(harness, result)),
+        ("command", words.typed(harness, result)),
         ("who called", await _callers(harness, events)),
         ("dispatched", _dispatched(result)),
         ("target said", _answer(events)),
@@ -66,16 +64,6 @@ async def card(harness: Harness, result: Result, events: Sequence[Event]) -> str
 def _target(result: Result) -> str:
     record = result.record
     return "" if record is None else f"{tell.host_of(result)} ({record.accepted.place})"
-
-
-async def _command(harness: Harness, result: Result) -> str:
-    record = result.record
-    if record is None:
-        return ""
-    try:
-        return shown(harness.action(record).command.argv)
-    except HarnessError:
-        return f"{record.accepted.template} (the arguments are not kept any more)"
 
 
 async def _callers(harness: Harness, events: Sequence[Event]) -> str:

@@ -7,10 +7,15 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harness.core.text import host_text
 from harness.faces.cli.errors import Senseless
+from harness.ports import HarnessError
+
+if TYPE_CHECKING:
+    from harness.api import Harness
+    from harness.result import Result
 
 SCRIPT_LIMIT: Final = 120 * 1024
 _SIMPLE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -71,10 +76,21 @@ def _script(path: str) -> bytes:
 
 
 def shown(argv: Sequence[bytes], limit: int = 2000) -> str:
-    """The argv, quoted; a `sh -c` line as it was typed. For people only."""
+    """The argv, quoted for sh. For people only."""
     words = [
         os.fsdecode(word).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         for word in argv
     ]
     text = shlex.join(words)
     return host_text(text, limit)
+
+
+def typed(harness: Harness, result: Result) -> str:
+    """The command of an execution, quoted; its name alone where its arguments are not kept any more."""
+    record = result.record
+    if record is None:
+        return "-"
+    try:
+        return shown(harness.action(record).command.argv)
+    except HarnessError:
+        return f"{record.accepted.template} (the arguments are not kept any more)"
