@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 
 from harness.core import association
 from harness.core.action import SshAction
-from harness.core.association import Association, Attach, Call, Create, KeyConflict, Prior, Priors, Twin
+from harness.core.association import (
+    Alike,
+    Association,
+    Attach,
+    Call,
+    Create,
+    KeyConflict,
+    Prior,
+    Priors,
+    Twin,
+)
 from harness.core.canonical import canonical_bytes
 from harness.core.contract import SSH_COMMAND, Contract, ReplayClass
 from harness.core.events import Accepted, CallReceived, Event
@@ -17,7 +27,7 @@ from harness.core.moment import MICROSECONDS
 from harness.core.state import State
 from harness.core.stored import store_action
 from harness.perform import World
-from harness.ports import Life, RequestError
+from harness.ports import Life, OlderKey, RequestError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +61,12 @@ async def admit(world: World, action: SshAction, wish: Wish) -> Admission:
     On return the execution is durable, or the admission says why none was made. Raises JournalError, SpoolError.
     """
     accepted = await asyncio.to_thread(_accepted, world, action, wish, SSH_COMMAND)
+    alike = await asyncio.to_thread(_alike, world, action, wish)
     machine = world.machine
     notes: list[Event] = []
     now = machine.now()
     execution = new_execution_id(now.wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
-    call = Call(accepted, world.run, now, SSH_COMMAND.window, wish.agent, wish.again)
+    call = Call(accepted, world.run, now, SSH_COMMAND.window, wish.agent, wish.again, alike)
 
     def associate(priors: Priors) -> Association:
         decided = association.associate(call, _with_life(world, priors))
@@ -65,7 +76,7 @@ async def admit(world: World, action: SshAction, wish: Wish) -> Admission:
         return decided
 
     event = Event(now, world.run, accepted, execution, 1)
-    decided = await world.journal.accept(notes, execution, event, associate, wish.again)
+    decided = await world.journal.accept(notes, execution, event, associate, wish.again, alike)
     return _admission(decided, execution, wish)
 
 
@@ -101,6 +112,20 @@ def _accepted(world: World, action: SshAction, wish: Wish, contract: Contract) -
         has_verify=command.verify is not None,
         ephemeral=wish.ephemeral,
     )
+
+
+def _alike(world: World, action: SshAction, wish: Wish) -> tuple[Alike, ...]:
+    """The digests of `action` under every kept key that is not in use any more."""
+    return tuple(_under(key, action, wish) for key in world.spool.older_keys)
+
+
+def _under(key: OlderKey, action: SshAction, wish: Wish) -> Alike:
+    stdin = action.command.stdin
+    if stdin is not None:
+        kept = replace(stdin, ref=key.reference(stdin.ref))
+        action = replace(action, command=replace(action.command, stdin=kept))
+    effect = effect_digest(action, key.digest)
+    return Alike(effect, intent_fingerprint(effect, wish.principal, wish.tool, None, wish.scope, key.digest))
 
 
 def _with_life(world: World, priors: Priors) -> Priors:

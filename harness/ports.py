@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from harness.core.action import Content, HttpAction, SshTarget
-from harness.core.association import Association, Priors
+from harness.core.association import Alike, Association, Priors
 from harness.core.events import AttemptPlanned, Event
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
@@ -106,10 +106,12 @@ class Journal(Protocol):
         accepted: Event,
         associate: Callable[[Priors], Association],
         again: ExecutionId | None = None,
+        alike: Sequence[Alike] = (),
     ) -> Association:
         """Appends `opening` and then, in the same transaction, what `associate` decides on the priors that share key, fingerprint or effect.
 
-        `opening` is read after `associate` has returned, so that it may note there what was decided.
+        `alike` are further fingerprints and effects that are as good as those of `accepted`. `opening` is read after `associate` has returned, so
+        that it may note there what was decided.
         `again` asks for that execution as `Priors.again` and for those accepted with `after` naming it as `Priors.followers`.
         `accepted.body` is an `Accepted`. On `Create` the event is appended (its `after`, `after_witness`, `after_finished` filled from the
         association: `after_witness` is the witness of the prior's first peer) and the run owns `execution` with epoch 1; else nothing of it is
@@ -227,6 +229,18 @@ class Output(Protocol):
         ...
 
 
+class OlderKey(Protocol):
+    """A kept key that is not in use any more."""
+
+    def digest(self, domain: str, data: bytes) -> str:
+        """The keyed digest of `data` under this key."""
+        ...
+
+    def reference(self, ref: str) -> str:
+        """The reference that the bytes behind `ref` have under this key; they are read for that. Raises SpoolError."""
+        ...
+
+
 class Spool(Protocol):
     """Protected bytes: requests, stdin and outputs, 0600, content addressed by keyed digest."""
 
@@ -260,6 +274,11 @@ class Spool(Protocol):
     @property
     def key_id(self) -> str:
         """The id of the key in use."""
+        ...
+
+    @property
+    def older_keys(self) -> Sequence[OlderKey]:
+        """The other kept keys: what was kept or accepted under them is still found."""
         ...
 
 

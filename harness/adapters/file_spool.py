@@ -11,6 +11,7 @@ import hmac
 import os
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,11 @@ class FileSpool:
     def key_id(self) -> str:
         """The id of the key in use."""
         return self._keys.key_id
+
+    @property
+    def older_keys(self) -> tuple[_OlderKey, ...]:
+        """The other kept keys."""
+        return tuple(_OlderKey(self, self._keys, key_id) for key_id in self._keys.older)
 
     def digest(self, domain: str, data: bytes) -> str:
         """The keyed digest of `data` under `domain`, with the key in use."""
@@ -120,8 +126,12 @@ class FileSpool:
             os.close(descriptor)
         return reference(self._keys.key_id, mac), size
 
-    def _open_checked(self, ref: str) -> int:
-        """A descriptor at the start of a content that has been read through once and is whole."""
+    def feed(self, ref: str, other: hmac.HMAC) -> None:
+        """Gives the bytes behind a reference to `other`, too, when they are whole. Raises SpoolError."""
+        os.close(self._open_checked(ref, other))
+
+    def _open_checked(self, ref: str, *others: hmac.HMAC) -> int:
+        """A descriptor at the start of a content that has been read through once, by `others` as well, and is whole."""
         try:
             descriptor = os.open(self._path(ref), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
@@ -129,7 +139,8 @@ class FileSpool:
         try:
             mac = self._begin(ref)
             while data := os.read(descriptor, CHUNK):
-                mac.update(data)
+                for each in (mac, *others):
+                    each.update(data)
             _require(ref, mac)
             os.lseek(descriptor, 0, os.SEEK_SET)
         except BaseException:
@@ -143,6 +154,23 @@ class FileSpool:
     def _path(self, ref: str) -> Path:
         key_id, digits = _parts(ref)
         return self._contents / key_id / digits[:2] / digits
+
+
+@dataclass(frozen=True, slots=True)
+class _OlderKey:
+    spool: FileSpool
+    keys: KeyRing
+    key_id: str
+
+    def digest(self, domain: str, data: bytes) -> str:
+        """See the port."""
+        return self.keys.digest(domain, data, self.key_id)
+
+    def reference(self, ref: str) -> str:
+        """See the port."""
+        mac = self.keys.begin(CONTENT_DOMAIN, self.key_id)
+        self.spool.feed(ref, mac)
+        return reference(self.key_id, mac)
 
 
 def _parts(ref: str) -> tuple[str, str]:

@@ -42,6 +42,11 @@ class KeyRing:
         """The ids of all kept keys."""
         return frozenset(self._keys)
 
+    @property
+    def older(self) -> tuple[str, ...]:
+        """The ids of the keys that are not in use any more, the newest first."""
+        return tuple(list(self._keys)[-2::-1])
+
     def digest(self, domain: str, data: bytes, key_id: str | None = None) -> str:
         """`hmac-sha256:KEYID:HEX` of `data` under `domain`, with the key in use or a kept one. Raises SpoolError for an id that is not kept."""
         name = self.key_id if key_id is None else key_id

@@ -32,7 +32,7 @@ from harness.adapters.sqlite_schema import (
     migrate,
     schema_version,
 )
-from harness.core.association import Association, Create, Priors, following
+from harness.core.association import Alike, Association, Create, Priors, following
 from harness.core.event_codec import encode
 from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
 from harness.core.ids import ExecutionId, RunId
@@ -121,6 +121,7 @@ class SqliteJournal:
         accepted: Event,
         associate: Callable[[Priors], Association],
         again: ExecutionId | None = None,
+        alike: Sequence[Alike] = (),
     ) -> Association:
         """See the port. While digests were made with a key that is lost, accepting is refused: a repeat could not be recognised."""
         body = accepted.body
@@ -134,7 +135,7 @@ class SqliteJournal:
             if isinstance(opening, list):
                 # What `associate` noted in a transaction that was not done is not true.
                 del opening[given:]
-            decided = associate(self._rows.priors(body, again))
+            decided = associate(self._rows.priors(body, again, alike))
             for event in opening:
                 self._add(event)
             if isinstance(decided, Create):

@@ -8,12 +8,12 @@ folded from: another process may have written since.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sqlite_utils import Database
 
-from harness.core.association import Prior, Priors
+from harness.core.association import Alike, Prior, Priors
 from harness.core.canonical import NotCanonical, canonical_bytes, parse_canonical
 from harness.core.chain import GENESIS, Row, adopted_breaks, intact, link
 from harness.core.event_codec import NotAnEvent, decode, encode
@@ -235,18 +235,18 @@ class Rows:
         ).fetchone()
         return None if row is None else Owned(RunId(row[0]), row[1])
 
-    def priors(self, accepted: Accepted, again: ExecutionId | None) -> Priors:
+    def priors(self, accepted: Accepted, again: ExecutionId | None, alike: Sequence[Alike] = ()) -> Priors:
         """The earlier executions that share something with `accepted`, newest first; `again` and those that follow it.
 
-        By effect: all that are unresolved or settled as unknown, and the newest others.
+        By effect: all that are unresolved or settled as unknown, and the newest others. `alike`: what counts as the same.
         """
         place = (accepted.principal, accepted.place, accepted.key)
         keyed = self._named("principal = ? AND place = ? AND key = ?", place, _PRIORS)
-        fingerprint = self._named("fingerprint = ?", (accepted.fingerprint,), _PRIORS)
-        effect = self._named("effect = ?", (accepted.effect,), _PRIORS)
-        if len(effect) == _PRIORS:
-            still_open = "effect = ? AND (unresolved = 1 OR outcome = 'unknown')"
-            effect |= self._named(still_open, (accepted.effect,), _OPEN_PRIORS)
+        fingerprint: dict[int, tuple[str, int]] = {}
+        effect: dict[int, tuple[str, int]] = {}
+        for each in (Alike(accepted.effect, accepted.fingerprint), *alike):
+            fingerprint |= self._named("fingerprint = ?", (each.fingerprint,), _PRIORS)
+            effect |= self._of_effect(each.effect)
         named = self._priors(self._named("execution = ?", (again,), 1))
         followers = self._priors(self._named("after = ?", (again,), _PRIORS))
         return Priors(
@@ -256,6 +256,13 @@ class Rows:
             named[0] if named else None,
             followers,
         )
+
+    def _of_effect(self, effect: str) -> dict[int, tuple[str, int]]:
+        newest = self._named("effect = ?", (effect,), _PRIORS)
+        if len(newest) < _PRIORS:
+            return newest
+        still_open = "effect = ? AND (unresolved = 1 OR outcome = 'unknown')"
+        return newest | self._named(still_open, (effect,), _OPEN_PRIORS)
 
     def _named(
         self, condition: str, values: tuple[str | None, ...], limit: int

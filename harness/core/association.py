@@ -13,6 +13,14 @@ from harness.core.state import Record, State
 
 
 @dataclass(frozen=True, slots=True)
+class Alike:
+    """The digests that the same action and intent have under a key that is kept but not in use any more."""
+
+    effect: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Prior:
     """An earlier execution that shares key, fingerprint or effect. `owner_alive` is None where it cannot be told."""
 
@@ -85,7 +93,10 @@ def following(accepted: Accepted, create: Create) -> Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The call that is being accepted. `agent`: its principal is one, which gets the stricter rules. `again`: a deliberate repeat of that one."""
+    """The call that is being accepted. `agent`: its principal is one, which gets the stricter rules. `again`: a deliberate repeat of that one.
+
+    `alike`: what it was called under earlier keys.
+    """
 
     accepted: Accepted
     run: RunId
@@ -93,6 +104,7 @@ class Call:
     window: float
     agent: bool = False
     again: ExecutionId | None = None
+    alike: tuple[Alike, ...] = ()
 
 
 _OPEN: Final = frozenset({State.DISPATCHED, State.RUNNING, State.IN_REVIEW})
@@ -153,7 +165,7 @@ def _keyed(call: Call, prior: Prior) -> Association:
 
 
 def _same_effect(call: Call, prior: Prior) -> bool:
-    return prior.record.accepted.effect == call.accepted.effect
+    return prior.record.accepted.effect in {call.accepted.effect, *(each.effect for each in call.alike)}
 
 
 def _may_name(call: Call, prior: Prior) -> bool:

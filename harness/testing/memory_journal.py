@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.core.association import Association, Create, Prior, Priors, following
+from harness.core.association import Alike, Association, Create, Prior, Priors, following
 from harness.core.chain import GENESIS, Row, link
 from harness.core.event_codec import decode, encode
 from harness.core.events import Accepted, AttemptPlanned, Event, OwnerTaken
@@ -40,13 +40,14 @@ class MemoryJournal:
         accepted: Event,
         associate: Callable[[Priors], Association],
         again: ExecutionId | None = None,
+        alike: Sequence[Alike] = (),
     ) -> Association:
         """See the port."""
         body = accepted.body
         if not isinstance(body, Accepted):
             raise JournalError("what is to be accepted is no execution.accepted")
         self._require_writable()
-        decided = associate(self._priors(body, again))
+        decided = associate(self._priors(body, again, alike))
         events = list(opening)
         if isinstance(decided, Create):
             if self._record(execution) is not None:
@@ -204,17 +205,19 @@ class MemoryJournal:
             if record is not None:
                 yield record
 
-    def _priors(self, accepted: Accepted, again: ExecutionId | None) -> Priors:
+    def _priors(self, accepted: Accepted, again: ExecutionId | None, alike: Sequence[Alike]) -> Priors:
         found = [Prior(record.execution, record, record.run, None) for record in self._records()]
 
         def those(same: Callable[[Accepted], bool]) -> tuple[Prior, ...]:
             return tuple(prior for prior in found if same(prior.record.accepted))
 
         key = (accepted.principal, accepted.place, accepted.key)
+        fingerprints = {accepted.fingerprint, *(each.fingerprint for each in alike)}
+        effects = {accepted.effect, *(each.effect for each in alike)}
         return Priors(
             those(lambda body: body.key is not None and (body.principal, body.place, body.key) == key),
-            those(lambda body: body.fingerprint == accepted.fingerprint),
-            those(lambda body: body.effect == accepted.effect),
+            those(lambda body: body.fingerprint in fingerprints),
+            those(lambda body: body.effect in effects),
             next((prior for prior in found if prior.execution == again), None),
             those(lambda body: again is not None and body.after == again),
         )

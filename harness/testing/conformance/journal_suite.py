@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from harness.core.association import Association, Attach, Create, Priors, Twin
+from harness.core.association import Alike, Association, Attach, Create, Priors, Twin
 from harness.core.events import (
     Accepted,
     Actor,
@@ -119,6 +119,21 @@ class JournalSuite(DecidingSuite):
         with pytest.raises(JournalError):
             await accept(journal, 1)
         assert len(await journal.events(act(1))) == 1
+
+    async def test_what_is_alike_is_found_as_the_same(self, journal: Journal) -> None:
+        await accept(journal, 1, effect="e1", fingerprint="f1")
+        await accept(journal, 2, effect="e2", fingerprint="f2")
+        await accept(journal, 3, effect="e3", fingerprint="f3")
+        seen: list[Priors] = []
+
+        def look(priors: Priors) -> Association:
+            seen.append(priors)
+            return Twin(act(1))
+
+        asked = event(accepted(effect="e3", fingerprint="f3"), act(4))
+        await journal.accept([], act(4), asked, look, None, [Alike("e1", "fx"), Alike("ex", "f2")])
+        assert names(seen[-1].by_effect) == [act(3), act(1)]
+        assert names(seen[-1].by_fingerprint) == [act(3), act(2)]
 
     async def test_priors_share_the_key_of_principal_and_place(self, journal: Journal) -> None:
         await accept(journal, 1, key="k", effect="e1", fingerprint="f1")
