@@ -33,17 +33,20 @@ h_load() {
     esac
 }
 
-# h_load_finish DIRECTORY: the same for `finish`, which lies under f.TOKEN at first. That is blank until the end.
+# h_load_finish DIRECTORY: the same for `finish`, which lies under f.TOKEN at first, blank until the end. It may be renamed between our looks at
+# the two names: where f.TOKEN is gone `finish` is looked at again.
 h_load_finish() {
     h_load "$1" finish
-    [ -z "$h_r_finish" ] && [ ! -e "$1/finish" ] || return 0
+    case $h_r_finish:$h_bad in ?*:* | *finish*) return 0 ;; esac
     h_field "$h_r_start" token
-    h_record "$1/f.$h_val" finish
-    case $?:$h_rec in
-        0:*) h_r_finish=$h_rec ;;
-        1:' '* | 1:) ;;
-        1:*) h_torn=yes ;;
-    esac
+    h_room=$1/f.$h_val
+    if h_record "$h_room" finish; then
+        h_r_finish=$h_rec
+    elif [ ! -e "$h_room" ]; then
+        h_load "$1" finish
+    else
+        case $h_rec in ' '* | '') ;; *) h_torn=yes ;; esac
+    fi
 }
 
 # h_unfinished DIRECTORY ID: a run without finish. A verdict of death is checked against finish once more: it may have landed in between.
