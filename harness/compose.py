@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from harness.adapters.ssh_config import ConnectOptions
 
 SUFFIX_LEAST: Final = 4
+KEYS: Final = "keys/hmac"
+"""The key file, in HARNESS_HOME."""
 
 
 class LateExec:
@@ -87,6 +89,7 @@ def home_directory() -> Path:
 class Composition:
     """The adapters of one run, open."""
 
+    home: Path
     journal: SqliteJournal
     spool: Spool
     credentials: Credentials
@@ -123,9 +126,13 @@ class Composition:
         raise RequestError(f"{some} in {text}", "harness list")
 
     async def adopt(self, why: str) -> tuple[str, ...]:
-        """A person takes responsibility for a damaged, copied or rolled-back journal, or lost keys. Returns what was adopted. Raises JournalError."""
+        """A person takes responsibility for a damaged, copied or rolled-back journal, or lost keys. Returns what was adopted. Raises HarnessError."""
+        from harness.adapters.hmac_keys import mend
+
+        # Before the journal: a crash in between leaves keys that it misses, and it refuses to accept without them.
+        mended = mend(self.home / KEYS)
         now, by = self.machine.now(), self.actor.principal
-        findings = await self.journal.adopt(by, why, self.run, now)
+        findings = await self.journal.adopt(by, why, self.run, now, () if mended is None else (mended,))
         opened, closed = RunOpened(self.actor), RunClosed()
         await self.journal.append([Event(now, self.run, opened), Event(self.machine.now(), self.run, closed)])
         return findings
@@ -155,7 +162,7 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
     from harness.adapters.config import load_config
     from harness.adapters.credentials import SystemCredentials
     from harness.adapters.file_spool import FileSpool
-    from harness.adapters.hmac_keys import open_keys
+    from harness.adapters.hmac_keys import look_for_keys
     from harness.adapters.locks import OwnerLock
     from harness.adapters.machine import SystemMachine
     from harness.adapters.sqlite_journal import open_journal
@@ -165,7 +172,7 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
     _make_home(place)
     machine = SystemMachine(place)
     run = new_run_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
-    keys = open_keys(place / "keys" / "hmac")
+    keys = look_for_keys(place / KEYS)
     journal = await asyncio.to_thread(open_journal, place, machine, keys.ids)
     try:
         lock = OwnerLock(place, run)
@@ -175,6 +182,7 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
             f"{place}: no lock can be made: {error.strerror}; nothing was sent", "choose another HARNESS_HOME"
         ) from error
     return Composition(
+        home=place,
         journal=journal,
         spool=FileSpool(place, keys),
         credentials=SystemCredentials(settings.commands),

@@ -29,13 +29,31 @@ def keyed(key: bytes, domain: str) -> hmac.HMAC:
     return hmac.new(key, domain.encode() + b"\n", sha256)
 
 
-class KeyRing:
-    """All kept keys, the newest last."""
+class KeysDamaged(SpoolError):
+    """The key file is not what was written. `found`: what it is, without what follows from that."""
 
-    def __init__(self, keys: Mapping[str, bytes]) -> None:
-        """`keys` maps ids to 32 bytes, in the order of their making; there is at least one."""
+    def __init__(self, path: Path, how: str) -> None:
+        self.found = f"the key file {path} is {how}"
+        super().__init__(
+            f"{self.found}: repeats of earlier calls could not be recognised; nothing was sent",
+            "put it back from a backup, or: harness audit adopt --why TEXT",
+        )
+
+
+class KeyRing:
+    """All kept keys, the newest last. One with `trouble` has only those that could be read, and none in use: to ask for that one raises it."""
+
+    def __init__(self, keys: Mapping[str, bytes], trouble: SpoolError | None = None) -> None:
+        """`keys` maps ids to 32 bytes, in the order of their making; without trouble there is at least one."""
         self._keys = dict(keys)
-        self.key_id: Final = list(self._keys)[-1]
+        self._trouble = trouble
+
+    @property
+    def key_id(self) -> str:
+        """The id of the key in use. Raises SpoolError where there is none."""
+        if self._trouble is not None:
+            raise self._trouble
+        return list(self._keys)[-1]
 
     @property
     def ids(self) -> frozenset[str]:
@@ -67,11 +85,41 @@ def reference(key_id: str, mac: hmac.HMAC) -> str:
     return f"{ALGORITHM}:{key_id}:{mac.hexdigest()}"
 
 
+def look_for_keys(path: Path) -> KeyRing:
+    """As `open_keys`; trouble with the file is kept for whoever needs the key in use: most looks do not."""
+    try:
+        return open_keys(path)
+    except KeysDamaged as error:
+        return KeyRing(_whole_lines(_read(path)), error)
+    except SpoolError as error:
+        return KeyRing({}, error)
+
+
+def mend(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> str | None:
+    """Makes a damaged file usable: whole keys stay, a fresh one is in use, and what was there is kept beside it.
+
+    Returns what was found and done, None where there is no damage. Raises SpoolError for any other trouble, which a person can end.
+    """
+    try:
+        open_keys(path, entropy)
+    except KeysDamaged as error:
+        beside = path.with_name(f"{path.name}.damaged.{entropy(4).hex()}")
+        whole = _whole_lines(_read(path))
+        lines = b"".join(_line(key) for key in (*whole.values(), entropy(KEY_BYTES)))
+        try:
+            os.link(path, beside)
+            replace(path, lines, entropy(8).hex())
+        except OSError as failed:
+            raise SpoolError(f"the key file {path} cannot be written: {failed.strerror}") from failed
+        return f"{error.found}: {len(whole)} whole keys stay, it lies beside as {beside.name}"
+    return None
+
+
 def open_keys(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRing:
     """The keys in `path`; one is made (and is on disk on return) where there is no file.
 
     Whether a missing file is a loss is the journal's knowledge: it refuses to accept under new keys while it has digests of old ones. Raises
-    SpoolError for a file that others can read, that is damaged, or that cannot be read.
+    SpoolError for a file that others can read, that is damaged (KeysDamaged), or that cannot be read.
     """
     try:
         if not path.exists():
@@ -105,27 +153,31 @@ def _read(path: Path) -> bytes:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or exposed(status):
-            raise SpoolError(f"the key file {path} can be read or written by others", f"chmod 600 {path}")
+            raise SpoolError(
+                f"the key file {path} can be read or written by others; nothing was sent", f"chmod 600 {path}"
+            )
         return os.read(descriptor, _MAX_FILE)
     finally:
         os.close(descriptor)
 
 
 def _parse(path: Path, data: bytes) -> dict[str, bytes]:
+    keys = _whole_lines(data)
+    if not data.strip():
+        raise KeysDamaged(path, "empty")
+    if len(keys) < len(data.splitlines()):
+        raise KeysDamaged(path, "damaged")
+    return keys
+
+
+def _whole_lines(data: bytes) -> dict[str, bytes]:
+    """The keys whose lines are as they were written."""
     keys = {}
     for line in data.decode("ascii", "replace").splitlines():
         name, _, digits = line.partition(" ")
         key = _unhex(digits)
-        if key is None or _key_id(key) != name:
-            raise SpoolError(
-                f"the key file {path} is damaged",
-                "restore it from a backup, or harness audit adopt --why TEXT",
-            )
-        keys[name] = key
-    if not keys:
-        raise SpoolError(
-            f"the key file {path} is empty", "restore it from a backup, or harness audit adopt --why TEXT"
-        )
+        if key is not None and _key_id(key) == name:
+            keys[name] = key
     return keys
 
 

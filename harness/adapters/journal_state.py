@@ -176,14 +176,20 @@ class JournalState:
             self._distrusted = (*known, finding)
 
     def adopt(
-        self, by: str, why: str, run: RunId, at: Moment, kept: frozenset[str] | None
+        self,
+        by: str,
+        why: str,
+        run: RunId,
+        at: Moment,
+        kept: frozenset[str] | None,
+        mended: Sequence[str] = (),
     ) -> tuple[str, ...]:
         """See `SqliteJournal.adopt`. `kept` are the ids of the kept keys, None where nobody knows."""
         if self.too_new is not None:
             self.require_writable()
         lost = () if kept is None else self.rows.lost_keys(kept)
         notes = [line for line in self.findings if not line.startswith("chain ")]
-        findings = (*notes, *self._breaks(), *(f"key {key_id} is lost" for key_id in lost))
+        findings = (*notes, *self._breaks(), *mended, *(f"key {key_id} is lost" for key_id in lost))
         previous, fresh = self.journal_id(), self._machine.entropy(_ID_BYTES).hex()
         self.rows.append(Event(at, run, JournalAdopted(previous, fresh, findings, by, why)))
         self.rows.begin()

@@ -233,13 +233,15 @@ class SqliteJournal:
 
         return await self._commits.write(work)
 
-    async def adopt(self, by: str, why: str, run: RunId, at: Moment) -> tuple[str, ...]:
+    async def adopt(
+        self, by: str, why: str, run: RunId, at: Moment, mended: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """A person takes responsibility for what the journal is: appends `journal.adopted` under a new journal id, voids grants that were not used,
 
-        makes `run` the owner of everything unresolved, and makes the journal writable again. Returns the findings that were adopted. Raises
-        JournalReadOnly for a newer version, JournalError where the damage is too wide.
+        makes `run` the owner of everything unresolved, and makes the journal writable again. `mended`: what was found and mended beside it.
+        Returns the findings that were adopted. Raises JournalReadOnly for a newer version, JournalError where the damage is too wide.
         """
-        return await self._commits.write(lambda: self._state.adopt(by, why, run, at, self._kept_keys))
+        return await self._commits.write(lambda: self._state.adopt(by, why, run, at, self._kept_keys, mended))
 
     async def distrust(self, finding: str) -> None:
         """See the port. Written in the file itself: every process reads it in its next transaction."""

@@ -70,6 +70,35 @@ def test_damage_is_located_and_a_damaged_journal_sends_nothing_until_it_is_adopt
     assert facts(used.types("audit", "verify").out)["chain"] == "adopted"
 
 
+def test_a_damaged_key_file_stops_accepting_only_until_it_is_adopted(used: Person) -> None:
+    keys = used.state / "keys" / "hmac"
+    whole = keys.read_bytes()
+    keys.write_bytes(whole[:-9] + b"\n")
+    for look in (
+        ["list"],
+        ["show", "--probe", "@last"],
+        ["output", "@last"],
+        ["recover"],
+        ["audit", "verify"],
+    ):
+        words = [
+            used.types("list", "--json").object["execution_id"] if word == "@last" else word for word in look
+        ]
+        assert used.types(*words).code == 0, look
+    refused = used.types("run", "db1", "--", "true")
+    assert refused.code == 122
+    assert "key file" in refused.err
+    assert "nothing was sent" in refused.err
+    assert "audit adopt" in refused.err
+    assert keys.read_bytes() == whole[:-9] + b"\n"
+    adopted = used.types("audit", "adopt", "--why", "a disk lost some bytes")
+    assert adopted.code == 0
+    assert b"is damaged: 0 whole keys stay" in adopted.out
+    assert b" is lost" in adopted.out
+    assert used.types("run", "db1", "--", "true").code == 0
+    assert len(used.types("list", "--json").objects) == 2
+
+
 def test_what_is_no_journal_is_refused(stranger: Person, tmp_path: Path) -> None:
     assert stranger.types("audit", "verify", str(tmp_path / "none")).code == 122
     (tmp_path / "text").write_text("no database" * 500)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.adapters.hmac_keys import KeyRing, open_keys, rotate
+from harness.adapters.hmac_keys import KeyRing, look_for_keys, mend, open_keys, rotate
 from harness.ports import SpoolError
 
 
@@ -74,22 +74,69 @@ def test_a_link_in_the_place_of_the_key_is_refused(path: Path, tmp_path: Path) -
         open_keys(path)
 
 
-@pytest.mark.parametrize("damage", ["truncate", "flip", "swap", "garbage", "empty"])
-def test_a_damaged_key_is_refused_and_never_replaced(path: Path, damage: str) -> None:
-    ring = rotate(path)
+DAMAGE = ["truncate", "flip", "swap", "garbage", "empty"]
+
+
+def damaged(path: Path, how: str) -> tuple[str, str, str]:
+    """Two keys in `path`, the newer one's line damaged, or a line added, or all gone: their ids, and what the file is now."""
+    old, new = open_keys(path).key_id, rotate(path).key_id
     text = path.read_text()
     changed = {
         "truncate": text[:-5],
         "flip": text[:-2] + ("0" if text[-2] != "0" else "1") + "\n",
-        "swap": text.replace(ring.key_id, "0" * 16),
+        "swap": text.replace(new, "0" * 16),
         "garbage": text + "what\n",
         "empty": "",
-    }[damage]
+    }[how]
     path.write_text(changed)
-    with pytest.raises(SpoolError) as caught:
+    return old, new, changed
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_key_is_refused_and_never_replaced(path: Path, how: str) -> None:
+    _, _, changed = damaged(path, how)
+    with pytest.raises(SpoolError, match="nothing was sent") as caught:
         open_keys(path)
-    assert caught.value.hint
+    assert "audit adopt" in caught.value.hint
     assert path.read_text() == changed
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_who_only_looks_gets_the_whole_keys_and_meets_the_damage_where_one_is_needed(
+    path: Path, how: str
+) -> None:
+    old, _, changed = damaged(path, how)
+    ring = look_for_keys(path)
+    assert (old in ring.ids) == (how != "empty")
+    with pytest.raises(SpoolError, match="could not be recognised"):
+        ring.digest("d", b"x")
+    if how != "empty":
+        assert ring.digest("d", b"x", old).split(":")[1] == old
+    assert path.read_text() == changed
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_mending_keeps_what_is_whole_and_the_damaged_file_beside_it(path: Path, how: str) -> None:
+    old, new, changed = damaged(path, how)
+    told = mend(path)
+    assert told is not None
+    ring = open_keys(path)
+    kept = {"empty": set(), "garbage": {old, new}}.get(how, {old})
+    assert ring.ids == kept | {ring.key_id}
+    assert ring.key_id not in {old, new}
+    (beside,) = [each for each in path.parent.iterdir() if each != path]
+    assert beside.name in told
+    assert (beside.read_text(), stat.S_IMODE(beside.stat().st_mode)) == (changed, 0o600)
+
+
+def test_what_is_whole_is_not_mended_and_what_others_can_read_neither(path: Path) -> None:
+    ring = open_keys(path)
+    assert mend(path) is None
+    assert open_keys(path).key_id == ring.key_id
+    path.chmod(0o644)
+    with pytest.raises(SpoolError, match="others"):
+        mend(path)
+    assert look_for_keys(path).ids == frozenset()
 
 
 def test_no_error_shows_a_key(path: Path) -> None:
