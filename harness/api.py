@@ -35,6 +35,7 @@ from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
 from harness.core.state import Record, State
 from harness.foreign import cancel_unknown, follow_unknown
+from harness.latest import Latest, latest
 from harness.marked import CancelAsk
 from harness.options import RunOptions, Words, command_of
 from harness.perform import Job, World
@@ -137,6 +138,8 @@ class Harness:
 
     async def run(self, host: str, argv: Words, options: RunOptions | None = None) -> Result:
         """Runs one command on one host. Raises HarnessError where it was refused; then nothing was sent."""
+        if len(self._parts.expand([host])) > 1:
+            raise RequestError(f"{host} is several hosts; nothing was sent", "run_on takes several")
         (reply,) = await self.run_on([host], argv, options)
         if reply.result is None:
             raise (
@@ -169,11 +172,17 @@ class Harness:
         """The resolved actions, with nothing accepted and nothing sent (a dry run). Raises RequestError."""
         stdin = await asyncio.to_thread(self._kept, options.stdin)
         command = command_of(argv, options, stdin)
-        targets = [self._target(host, options) for host in hosts]
-        places = [target.place for target in targets]
-        if len(set(places)) < len(places):
+        return [SshAction(target, command) for target in self.targets(hosts, options)]
+
+    def targets(self, hosts: Sequence[str], options: RunOptions) -> list[SshTarget]:
+        """The places behind hosts and `@group`s; one that comes through a group and is there already counts once. Raises RequestError."""
+        named = [(each.group, self._target(each.host, options)) for each in self._parts.expand(hosts)]
+        typed = [target.place for group, target in named if group is None]
+        if len(set(typed)) < len(typed):
             raise RequestError("a host is named twice; nothing was sent")
-        return [SshAction(target, command) for target in targets]
+        found = {target.place: target for group, target in named if group is not None}
+        found |= {target.place: target for group, target in named if group is None}
+        return [found[place] for place in dict.fromkeys(target.place for _, target in named)]
 
     def digest(self, action: SshAction) -> str:
         """The digest of everything that reaches the wire or chooses where it goes."""
@@ -394,6 +403,10 @@ class Harness:
     async def find(self, text: str) -> ExecutionId:
         """The execution with this ID, or whose ID ends in these 4 or more characters. Raises RequestError for none or several."""
         return await self._parts.find(text)
+
+    async def latest(self) -> Latest | None:
+        """The newest execution of this terminal, else of this principal."""
+        return await latest(self._world.journal, self._parts.actor)
 
     async def delivered(self, execution: ExecutionId, to: str, level: str = "written") -> None:
         """Notes that the caller got the result completely (`written`, `acknowledged`)."""

@@ -35,7 +35,7 @@ from harness.tap import Listener
 from harness.wrapper import Wrapper
 
 if TYPE_CHECKING:
-    from harness.adapters.config import Config
+    from harness.adapters.config import Config, NamedHost
     from harness.adapters.locks import OwnerLock
     from harness.adapters.sqlite_journal import SqliteJournal
     from harness.adapters.ssh_config import ConnectOptions
@@ -111,6 +111,10 @@ class Composition:
 
         target = resolve(host, _connect_options(ssh))
         return replace(target, store=self.config.store(host, target.host))
+
+    def expand(self, hosts: Sequence[str]) -> tuple[NamedHost, ...]:
+        """`hosts` with every `@group` of harness.toml replaced by its hosts. Raises ConfigError."""
+        return self.config.expand(hosts)
 
     async def find(self, text: str) -> ExecutionId:
         """The execution that an ID, or the last 4 or more characters of one, names. Raises RequestError for none and for several."""
@@ -225,10 +229,17 @@ def _actor() -> Actor:
 
 
 def terminal() -> tuple[tuple[str, str], ...]:
-    """The terminal that this process was started from, as an actor's claim; empty where there is none."""
+    """The terminal that this process was started from, as an actor's claim; empty where there is none.
+
+    Numbers of terminals and sessions come again; with the time at which the session's leader began (ticks since boot) they do not.
+    """
+    from harness.adapters.locks import process_began
+
     for fd in range(3):
         try:
-            return (("terminal", f"{os.ttyname(fd)} of session {os.getsid(0)}"),)
+            session = os.getsid(0)
+            began = process_began(session) or "-"
+            return (("terminal", f"{os.ttyname(fd)} of session {session} since {began}"),)
         except OSError:
             continue
     return ()

@@ -128,6 +128,7 @@ class Person:
     def __init__(self, site: Site, state: Path) -> None:
         self.site = site
         self.state = state
+        self.config: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -135,7 +136,8 @@ class Person:
         kept = {
             name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPYCACHEPREFIX") if name in os.environ
         }
-        return kept | {"HOME": str(self.site.person), "HARNESS_HOME": str(self.state)}
+        named = {} if self.config is None else {"HARNESS_CONFIG": str(self.config)}
+        return kept | named | {"HOME": str(self.site.person), "HARNESS_HOME": str(self.state)}
 
     def start(
         self, *words: str | bytes, stdin: int | IO[bytes] = subprocess.DEVNULL

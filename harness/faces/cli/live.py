@@ -34,7 +34,7 @@ class Live:
         self.hosts: dict[ExecutionId, str] = {}
         self._followed: set[ExecutionId] = set()
         self._quiet = quiet
-        self._several = several
+        self.several = several
         self._verbose = verbose
         self._on_accepted = on_accepted
         self._writer = Writer(on_closed)
@@ -46,7 +46,7 @@ class Live:
         if self._quiet:
             return
         self._line.calm(execution)
-        if self._several:
+        if self.several:
             data = self._prefixed(execution, stream, data)
         await self._writer.put(_FD[stream], data)
 

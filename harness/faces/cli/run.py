@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +43,7 @@ class Call:
     """One call of `run`, checked."""
 
     hosts: tuple[str, ...]
+    again: str | None
     argv: words.Argv
     options: RunOptions
     manner: Manner
@@ -115,11 +116,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     """
     call = _call(ctx, given)
     if given["dry_run"]:
-        return session.call(
-            lambda harness: dry_run.show(
-                harness, call.hosts, call.argv, call.options, as_json=given["as_json"]
-            )
-        )
+        return session.call(lambda harness: _shown(harness, call))
     try:
         return asyncio.run(_run(call))
     except KeyboardInterrupt:  # before anything was accepted: from then on an interrupt detaches
@@ -132,6 +129,7 @@ def _call(ctx: click.Context, given: dict[str, Any]) -> Call:
     _check(given)
     return Call(
         hosts=given["hosts"],
+        again=None if given["again"] is None else session.check_id(given["again"]),
         argv=_argv(given["script"], ctx.meta[RunCommand.WORDS]),
         options=_options(given),
         manner=Manner(json=given["as_json"]),
@@ -178,7 +176,6 @@ def _options(given: dict[str, Any]) -> RunOptions:
     return RunOptions(
         replay_class=_class(given["replay_class"]),
         key=_key(given["key"]),
-        again=None if given["again"] is None else session.full_id(given["again"]),
         cwd=None if given["cwd"] is None else os.fsencode(given["cwd"]),
         env=encoded(env_pairs(given["env"], "--env")),
         secret_env=secret_pairs(given["secret_env"]),
@@ -214,6 +211,19 @@ def _key(text: str | None) -> str | None:
     return text
 
 
+async def _shown(harness: Harness, call: Call) -> int:
+    """The dry run."""
+    options = await _with_again(harness, call)
+    return await dry_run.show(harness, call.hosts, call.argv, options, as_json=call.manner.json)
+
+
+async def _with_again(harness: Harness, call: Call) -> RunOptions:
+    """The options with the execution that is to run once more, looked up. Raises RequestError."""
+    if call.again is None:
+        return call.options
+    return replace(call.options, again=await session.find(harness, call.again))
+
+
 async def _run(call: Call) -> int:
     session.interruptible()
     watch = Watch()
@@ -229,7 +239,10 @@ async def _run(call: Call) -> int:
 
 async def _watched(harness: Harness, call: Call, live: Live, watch: Watch) -> int:
     try:
-        replies = await watch.over(harness.run_on(call.hosts, call.argv, call.options))
+        options = await _with_again(harness, call)
+        if any(host.startswith("@") for host in call.hosts):
+            live.several = len(harness.targets(call.hosts, options)) > 1
+        replies = await watch.over(harness.run_on(call.hosts, call.argv, options))
         return await _replied(harness, call, replies, live, watch)
     except Left as left:
         return await leave(harness, live, watch, left, call.manner)
@@ -255,13 +268,13 @@ async def _replied(harness: Harness, call: Call, replies: Sequence[Reply], live:
         elif reply.refusal is not None:
             say.error(f"{reply.host}: {reply.refusal.what}", reply.refusal.hint)
     if call.options.detach:
-        return _detached(call, found)
+        return _detached(call, found, len(replies))
     await finish(harness, found, live, watch, call.manner)
     return exit_code([result for _, result in found], len(replies))
 
 
-def _detached(call: Call, found: list[tuple[str, Result]]) -> int:
-    """Prints the IDs; 0 once every start is durable."""
+def _detached(call: Call, found: list[tuple[str, Result]], asked: int) -> int:
+    """Prints the IDs; 0 once every start is durable on all the hosts that were `asked`."""
     if call.manner.json:
         json_out.write([result for _, result in found])
     else:
@@ -269,9 +282,9 @@ def _detached(call: Call, found: list[tuple[str, Result]]) -> int:
     late = [(host, result) for host, result in found if result.record is None or not result.record.start_seen]
     for host, result in late:
         tell.explain(result, host, fetched=False)
-    if len(found) == len(call.hosts) and not late:
+    if len(found) == asked and not late:
         return 0
-    return exit_code([result for _, result in late], 1 if len(call.hosts) == 1 else len(call.hosts))
+    return exit_code([result for _, result in late], asked)
 
 
 def _host(host: str, found: list[tuple[str, Result]]) -> str:

@@ -12,8 +12,8 @@ from typing import Final
 import click
 
 from harness.api import Harness
-from harness.compose import terminal
 from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
+from harness.faces.cli import say
 from harness.faces.cli.asking import at_terminal
 from harness.faces.cli.errors import Senseless
 from harness.faces.cli.live import Live
@@ -21,7 +21,6 @@ from harness.ports import RequestError
 from harness.tap import Listener
 
 LAST: Final = "@last"
-NEWEST: Final = 50
 _ENDING: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{4,}")
 Work = Callable[[Harness], Awaitable[int]]
 
@@ -53,19 +52,15 @@ def interruptible() -> None:
 
 
 async def find(harness: Harness, text: str) -> ExecutionId:
-    """The execution that a checked ID names; `@last` is the newest of this terminal, else of all. Raises RequestError."""
+    """The execution that a checked ID names; `@last` is the newest of this terminal, else of this principal. Raises RequestError."""
     if text != LAST:
         return await harness.find(text)
-    newest = await harness.list(limit=NEWEST)
-    if not newest:
+    newest = await harness.latest()
+    if newest is None:
         raise RequestError("nothing was run yet", "harness run HOST -- CMD")
-    here = terminal()
-    for result in newest if here else ():
-        _, events = await harness.show(result.execution_id)
-        actor = await harness.actor(events[0].run)
-        if actor is not None and set(here) <= set(actor.claims):
-            return result.execution_id
-    return newest[0].execution_id
+    if not newest.here:
+        say.line(f"nothing was run from this terminal; {LAST} is {newest.execution}, from elsewhere")
+    return newest.execution
 
 
 def full_id(text: str) -> ExecutionId:
