@@ -185,10 +185,12 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
         raise HarnessError(
             f"{place}: no lock can be made: {error.strerror}; nothing was sent", "choose another HARNESS_HOME"
         ) from error
+    spool = FileSpool(place, keys)
+    spool.sweep()
     return Composition(
         home=place,
         journal=journal,
-        spool=FileSpool(place, keys),
+        spool=spool,
         credentials=SystemCredentials(settings.commands),
         machine=machine,
         exec_=LateExec(ask),

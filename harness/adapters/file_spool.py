@@ -1,16 +1,19 @@
 """The spool: protected bytes in 0600 files. Contents are named by their keyed digest; outputs by execution and stream.
 
 HOME/spool/KEYID/AB/HEX         one content; AB are the first two digits of HEX
+HOME/spool/KEYID/.PID.HEX       one that is being written, locked by who writes it
 HOME/outputs/EXECUTION.out      one output; several who follow the same execution write the same bytes to the same places
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import hmac
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,16 +76,20 @@ class FileSpool:
         `chunks` may block (a pipe does) and so does the disk: where others must not wait, call this in a thread.
         """
         folder = self._contents / self._keys.key_id
-        beside = folder / f".{os.getpid()}.{os.urandom(8).hex()}"
         try:
             make_directory(folder)
-            ref, size = self._write(beside, chunks)
-            _name_it(beside, self._path(ref))
+            with _beside(folder) as (path, descriptor):
+                ref, size = self._write(descriptor, chunks)
+                _name_it(path, self._path(ref))
         except OSError as error:
             raise no_room(self._contents, error) from error
-        finally:
-            beside.unlink(missing_ok=True)
         return Content(ref, size)
+
+    def sweep(self) -> None:
+        """Removes what killed processes left half written; what a living one writes is locked and stays."""
+        for path in self._contents.glob("*/.*"):
+            with contextlib.suppress(OSError):
+                _remove_unlocked(path)
 
     def get(self, ref: str) -> bytes:
         """The bytes behind a reference, checked against it."""
@@ -112,18 +119,14 @@ class FileSpool:
             raise SpoolError(f"not an execution ID: {execution!r}")
         return FileOutput(self._outputs / f"{execution}.{stream.value}")
 
-    def _write(self, path: Path, chunks: Callable[[], bytes]) -> tuple[str, int]:
+    def _write(self, descriptor: int, chunks: Callable[[], bytes]) -> tuple[str, int]:
         mac = self._keys.begin(CONTENT_DOMAIN, self._keys.key_id)
         size = 0
-        descriptor = new_file(path)
-        try:
-            while data := chunks():
-                write_whole(descriptor, data)
-                mac.update(data)
-                size += len(data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        while data := chunks():
+            write_whole(descriptor, data)
+            mac.update(data)
+            size += len(data)
+        os.fsync(descriptor)
         return reference(self._keys.key_id, mac), size
 
     def feed(self, ref: str, other: hmac.HMAC) -> None:
@@ -178,6 +181,37 @@ def _parts(ref: str) -> tuple[str, str]:
     if found is None:
         raise SpoolError("not a reference of the spool")
     return found[1], found[2]
+
+
+@contextlib.contextmanager
+def _beside(folder: Path) -> Iterator[tuple[Path, int]]:
+    """A new file without a content's name, open and locked; gone afterwards unless it got a name. Raises OSError."""
+    path, descriptor = _new_locked(folder)
+    try:
+        yield path, descriptor
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _new_locked(folder: Path) -> tuple[Path, int]:
+    while True:
+        path = folder / f".{os.getpid()}.{os.urandom(8).hex()}"
+        descriptor = new_file(path)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return path, descriptor
+        os.close(descriptor)  # swept away between these lines
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Raises OSError where it is locked."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _name_it(beside: Path, path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -218,6 +221,64 @@ def test_what_was_kept_under_a_lost_key_is_an_error_in_words(home: Path, spool: 
     newer = FileSpool(home, open_keys(home / "hmac.keys"))
     with pytest.raises(SpoolError, match="is not kept here"):
         newer.get(old.ref)
+
+
+def _unnamed(home: Path) -> list[Path]:
+    return list((home / "spool").glob("*/.*"))
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(home: Path, spool: FileSpool) -> None:
+    kept = spool.put(b"kept")
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from harness.adapters.file_spool import FileSpool\n"
+        "from harness.adapters.hmac_keys import open_keys\n"
+        "home = Path(sys.argv[1]); pieces = iter([b'half'])\n"
+        "def chunks():\n"
+        "    for piece in pieces: return piece\n"
+        "    print('half', flush=True); time.sleep(600)\n"
+        "FileSpool(home, open_keys(home / 'hmac.keys')).put_stream(chunks)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", program, str(home)], stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"half\n"
+        spool.sweep()
+        assert len(_unnamed(home)) == 1
+    finally:
+        writer.kill()
+        writer.communicate()
+    spool.sweep()
+    assert _unnamed(home) == []
+    assert spool.get(kept.ref) == b"kept"
+
+
+def test_what_is_being_written_is_not_swept_away(home: Path, spool: FileSpool) -> None:
+    pieces = iter([b"one ", b"two"])
+
+    def chunks() -> bytes:
+        FileSpool(home, open_keys(home / "hmac.keys")).sweep()
+        return next(pieces, b"")
+
+    assert spool.get(spool.put_stream(chunks).ref) == b"one two"
+    assert _unnamed(home) == []
+
+
+def test_who_is_swept_away_before_he_has_his_lock_begins_again(
+    home: Path, spool: FileSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[int] = []
+    real = fcntl.flock
+
+    def flock(descriptor: int, how: int) -> None:
+        if how == fcntl.LOCK_EX and not swept:
+            swept.append(descriptor)
+            spool.sweep()
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert spool.get(spool.put(b"data").ref) == b"data"
+    assert len(swept) == 1
 
 
 def test_a_link_in_the_place_of_an_output_is_not_followed(home: Path, spool: Spool, tmp_path: Path) -> None:
