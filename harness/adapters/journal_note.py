@@ -63,6 +63,12 @@ def write_note(path: Path, note: Note) -> None:
     replace(path, canonical_bytes(record) + b"\n", f"{os.getpid()}.{os.urandom(4).hex()}")
 
 
+def sweep_notes(path: Path) -> None:
+    """Removes what processes that were killed in `write_note` left; all who write a note hold the lock of all processes, as the caller does."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        left.unlink(missing_ok=True)
+
+
 def read_note(path: Path) -> Note | str:
     """The note, or the finding `MISSING` or `DAMAGED`."""
     try:

@@ -17,6 +17,7 @@ from harness.adapters.journal_note import (
     moved,
     place_of,
     read_note,
+    sweep_notes,
     write_note,
 )
 from harness.adapters.sqlite_rows import ADOPT, Rows
@@ -141,6 +142,7 @@ class JournalState:
         note = read_note(self._note_path)
         self._distrusted = self.rows.distrusted()
         self._found = (*self._compare(note), *self._ends())
+        sweep_notes(self._note_path)
         if self.findings:
             return
         try:

@@ -256,6 +256,15 @@ async def test_the_note_of_another_journal_makes_read_only(
     await refuses(opened(), "another journal")
 
 
+async def test_what_a_process_that_was_killed_left_of_a_note_is_swept_away(
+    opened: Opener, home: Path
+) -> None:
+    await opened().close()
+    (home / ".journal.note.4242.0badcafe").write_bytes(b"{half")
+    assert opened().findings == ()
+    assert list(home.glob(".journal.note*")) == []
+
+
 async def test_a_crash_before_the_last_note_is_no_finding(opened: Opener, home: Path) -> None:
     journal = opened()
     note = (home / "journal.note").read_bytes()
