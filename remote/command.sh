@@ -73,9 +73,20 @@ h_launch() {
         export HARNESS_EXECUTION_ID
         [ -z "$h_cwd" ] || CDPATH='' cd -- "$h_cwd" || exit 126
         eval "$1"
+        h_there "$1" || { h_put "sh: $1: not found$h_nl" >&2; exit 127; }
         exec "$h_setsid" -- "$@"
     )
     h_rc=$?
+}
+
+# h_there PROGRAM: whether there is such a file. A builtin is none: several words are no line for a shell.
+h_there() {
+    case $1 in */*) [ -e "$1" ]; return ;; esac
+    IFS=:
+    for h_x in $PATH; do
+        [ ! -e "${h_x:-.}/$1" ] || return 0
+    done
+    return 1
 }
 
 # h_oom_now: h_val is how many processes of this control group the kernel has killed for memory, as the file h_oom_path tells; `-` where none does

@@ -63,6 +63,16 @@ class Identities:
             return f"agent:SHA256:{digest}"
         return f"file:{self.files.get(public, '')}"
 
+    def offered(self) -> str:
+        """In words, what a host that let nobody in was shown: the files by name, the agent's keys by their number."""
+        files = list(dict.fromkeys(self.files[pair.key_public_data] for pair in self._of_files()))
+        keys = len(self.keys) - len(self._of_files())
+        agent = [f"{keys} key{'' if keys == 1 else 's'} of the agent"] if keys else []
+        return ", ".join(files + agent) or "no key, for there is none in a file or an agent"
+
+    def _of_files(self) -> list[asyncssh.SSHKeyPair]:
+        return [pair for pair in self.keys if pair.get_key_type() != "agent"]
+
     async def unlock_next(self, ask: AskPerson) -> list[asyncssh.SSHKeyPair] | None:
         """The next key that a person unlocks; None when there is no other."""
         while self.locked:

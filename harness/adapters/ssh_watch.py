@@ -193,9 +193,14 @@ def _named(entries: Sequence[known_hosts.Entry]) -> str:
 
 
 def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectError) -> Unreachable:
-    """A login that was refused is explained by a key that was held back, else by the host's words."""
+    """A login that was refused is explained by a key that was held back, else by the host's words; what was offered is named."""
     fault = fault_of(error)
-    note = identities.explanation() if fault.reason == "auth-failed" else None
+    if fault.reason != "auth-failed":
+        return Unreachable(Step.CONNECTED, fault.reason, fault.permanent, f"{leg.place}: {fault.text}")
+    refused = f"{leg.place}: login refused; tried: {identities.offered()}"
+    note = identities.explanation()
     if note is not None:
-        return refusal(note.reason, f"{leg.place}: login refused; {note.text}")
-    return Unreachable(Step.CONNECTED, fault.reason, fault.permanent, f"{leg.place}: {fault.text}")
+        return refusal(note.reason, f"{refused}; {note.text}")
+    port = "" if leg.port == known_hosts.DEFAULT_PORT else f"-p {leg.port} "
+    way = f"see whether ssh {port}{leg.account}@{leg.host} gets in; else name a key with -i FILE, or give it to the agent with ssh-add"
+    return refusal(fault.reason, f"{refused}; next: {way}")

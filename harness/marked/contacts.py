@@ -144,7 +144,7 @@ class Contacts:
         second = await self._once(connection, place, verb, keys, most, seconds)
         match second:
             case Silent():
-                return no_frame(second.noise)
+                return no_frame(second.noise, place.become)
             case NoWrapper():
                 return Unreachable(
                     Step.REQUESTED, "install", True, "the wrapper is gone as soon as it is installed"
@@ -161,7 +161,7 @@ class Contacts:
             case ErrorAnswer():
                 return unusable(answer)
             case Silent():
-                return no_frame(answer.noise)
+                return no_frame(answer.noise, place.become)
             case NoWrapper():
                 return Unreachable(Step.REQUESTED, "install", True)
             case Lines():

@@ -234,12 +234,12 @@ class Questions:
         """A streaming question that was heard to its end, trailer included; the wrapper is installed once where nothing answers."""
         first = await self._stream_once(connection, stream, sink)
         if isinstance(first, Unreachable) or first.word is not None:
-            return first if isinstance(first, Unreachable) else _whole(first)
+            return first if isinstance(first, Unreachable) else _whole(first, stream.place)
         failed = await self._contacts.install(connection, stream.place)
         if failed is not None:
             return failed
         again = await self._stream_once(connection, stream, sink)
-        return again if isinstance(again, Unreachable) else _whole(again)
+        return again if isinstance(again, Unreachable) else _whole(again, stream.place)
 
     async def _stream_once(
         self, connection: Connection, stream: _Stream, sink: Sink | None
@@ -278,10 +278,10 @@ def _digests_due(report: ProbeReport) -> bool:
     return report.digest is None and report.finish.reason != "not-started"
 
 
-def _whole(heard: Heard) -> Heard | Unreachable:
+def _whole(heard: Heard, place: Place) -> Heard | Unreachable:
     """A stream with its trailer; without a begin frame, and after an install, nobody is there who speaks our words."""
     if heard.word is None:
-        return no_frame(heard.text)
+        return no_frame(heard.text, place.become)
     return heard if heard.trailer is not None else Unreachable(furthest(heard), "answer", False)
 
 

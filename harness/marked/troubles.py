@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import Final
 
@@ -28,8 +29,25 @@ EXPLAINED: Final = MappingProxyType(
 )
 _TOOL: Final = "the host has no {}, which the wrapper needs; install it, or run without markers (--unmarked)"
 _NO_SHELL: Final = (
-    "the account answers, but not with a shell that runs what it is told (a forced command, nologin, an appliance?);"
-    " give it one, or run without markers (--unmarked)"
+    "the account answers, but not with a shell that runs what it is told (a forced command, nologin, a startup file that exits,"
+    " an appliance?); give it one, or run without markers (--unmarked)"
+)
+
+_SUDO: Final = (
+    (
+        re.compile(r"sudo: .*not found|unknown command.*sudo", re.IGNORECASE),
+        "is not there on the host; install it, or log in as {0} (-l {0})",
+    ),
+    (
+        re.compile("password is required|terminal is required"),
+        "wants a password, and is never asked with one; let the account run sh as {0} without (NOPASSWD in sudoers)",
+    ),
+    (
+        re.compile("must have a tty"),
+        "wants a terminal, and there is none; take requiretty out of sudoers for the account",
+    ),
+    (re.compile("unknown user"), "knows no account {0} on the host"),
+    (re.compile("not in the sudoers|not allowed to"), "does not let the account become {0}"),
 )
 
 
@@ -42,8 +60,13 @@ def unusable(answer: ErrorAnswer) -> Unreachable:
     return Unreachable(Step.BEGUN, reason, reason.startswith(_HOPELESS), text)
 
 
-def no_frame(said: str) -> Unreachable:
-    """Nobody there speaks our words, even after an install. `said`: what was said instead, fit for a person."""
-    return Unreachable(
-        Step.REQUESTED, "no-frame", True, f"{_NO_SHELL}; it said: {said}" if said else _NO_SHELL
-    )
+def no_frame(said: str, become: str | None = None) -> Unreachable:
+    """Nobody there speaks our words, even after an install. `said`: what was said instead, fit for a person. `become`: whom sudo was to make us."""
+    reason, text = ("no-frame", _NO_SHELL) if become is None else ("become", _no_sudo(said, become))
+    return Unreachable(Step.REQUESTED, reason, True, f"{text}; it said: {said}" if said else text)
+
+
+def _no_sudo(said: str, become: str) -> str:
+    """What sudo, or a shell that has none, said. Its own words in another language are shown as they are."""
+    why = next((why for words, why in _SUDO if words.search(said)), "gave no shell for it")
+    return f"--become {become}: sudo {why.format(become)}"

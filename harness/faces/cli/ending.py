@@ -8,13 +8,14 @@ from typing import Final
 from harness.api import Harness
 from harness.core.events import Outcome
 from harness.core.state import State
-from harness.faces.cli import json_out, say, tell
+from harness.faces.cli import hints, json_out, say, tell, words
 from harness.faces.cli.exit_codes import exit_code
 from harness.faces.cli.live import Live
 from harness.faces.cli.watching import Left, Watch, Why
 from harness.result import Result
 
 RECEIVER: Final = "cli"
+_EXPLAINED: Final = (Outcome.FAILED, Outcome.NOT_STARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,22 @@ async def finish(
     if manner.json:
         json_out.write(results)
     for host, result in found:
-        tell.explain(result, host, fetched=not (manner.quiet or manner.json))
+        asked = result.outcome in _EXPLAINED or say.on_terminal()
+        command = words.kept(harness, result) if asked else None
+        tell.explain(result, host, fetched=not (manner.quiet or manner.json), command=command)
+        if command is not None and say.on_terminal():
+            _hint(result, host, command.argv)
         if _delivered(result, manner):
             await harness.delivered(result.execution_id, RECEIVER)
         elif result.state is not State.SETTLED:
             await harness.detached(result.execution_id, RECEIVER)
     return exit_code(results)
+
+
+def _hint(result: Result, host: str, argv: words.Argv) -> None:
+    hint = hints.shell_words(host, argv, result.raw_status)
+    if hint:
+        say.line(f"{host}: {hint}")
 
 
 def _delivered(result: Result, manner: Manner) -> bool:

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+from harness.core.action import SshCommand
 from harness.core.events import Outcome, StreamResult
 from harness.core.reports import MarkerState
 from harness.core.state import State
 from harness.faces.cli import say
 from harness.faces.cli.exit_codes import NOT_FINISHED, UNKNOWN, signal_number
+from harness.faces.cli.words import shown
 from harness.result import Result
 
 _NOT_BLINDLY: Final = "do not run it again blindly"
 
 
-def explain(result: Result, host: str, fetched: bool = True) -> None:
-    """Says on stderr what is unusual about `result`. `fetched`: its outputs were asked for."""
+def explain(result: Result, host: str, fetched: bool = True, command: SshCommand | None = None) -> None:
+    """Says on stderr what is unusual about `result`. `fetched`: its outputs were asked for. `command` is what was asked, where it is kept."""
     match result.outcome:
         case None:
             going_on(result, host)
         case Outcome.UNKNOWN:
             unknown(result, host)
         case Outcome.NOT_STARTED:
-            _not_started(result, host)
+            _not_started(result, host, command)
         case Outcome.DENIED:
             say.error(f"{host}: denied: {result.reason}", f"harness show {result.execution_id}")
         case Outcome.SUCCEEDED | Outcome.FAILED:
-            _ended(result, host)
+            _ended(result, host, command)
             if fetched:
                 _outputs(result, host)
         case _ as never:
@@ -80,22 +82,38 @@ def _why(result: Result) -> str:
     return result.reason.rstrip(".") or "no evidence"
 
 
-def _not_started(result: Result, host: str) -> None:
+def _not_started(result: Result, host: str, command: SshCommand | None) -> None:
     record = result.record
     sent = bool(record and record.attempts)
     settled = record.settled if record else None
     evidence = settled.evidence if settled is not None and settled.evidence else result.reason
+    if sent:
+        evidence = refused_there(result.reason, command) or evidence
     proof = "it did not run, and cannot any more" if sent else say.NOTHING_SENT
-    told = "" if evidence in (result.reason, proof) else f": {evidence}"
-    say.line(f"{host}: {result.reason}{told}; {proof}")
+    told, _, step = evidence.partition("; next: ")
+    what = result.reason if told in (result.reason, proof) else f"{result.reason}: {told}"
+    say.error(f"{host}: {what}", step, proof)
 
 
-def _ended(result: Result, host: str) -> None:
+def refused_there(reason: str, command: SshCommand | None) -> str:
+    """What the host's own word for a refusal before the gate means; empty for the words that say it already."""
+    match reason:
+        case "cwd":
+            named = "" if command is None or command.cwd is None else f" {shown((command.cwd,))}"
+            return f"its directory{named} cannot be entered: it is not there, or the account may not"
+        case "env":
+            return "the host's sh cannot set one of the variables of --env and --secret-env"
+        case _:
+            return ""
+
+
+def _ended(result: Result, host: str, command: SshCommand | None) -> None:
     """What the exit status alone does not tell."""
     if result.reason == "timeout":
-        say.line(f"{host}: its time limit was reached; it was stopped")
+        limit = "" if command is None or command.timeout is None else f" of {command.timeout} s"
+        say.line(f"{host}: {result.execution_id} reached its time limit{limit} and was stopped")
     elif result.reason == "cancel":
-        say.line(f"{host}: it was stopped on request")
+        say.line(f"{host}: {result.execution_id} was stopped on request")
     elif result.reason == "already-there":
         say.line(f"{host}: the effect is there already; the command was not run")
     elif result.reason == "check":

@@ -15,6 +15,7 @@ from harness.ports import HarnessError
 
 if TYPE_CHECKING:
     from harness.api import Harness
+    from harness.core.action import SshCommand
     from harness.result import Result
 
 SCRIPT_LIMIT: Final = 120 * 1024
@@ -87,10 +88,17 @@ def shown(argv: Sequence[bytes], limit: int = 2000) -> str:
 
 def typed(harness: Harness, result: Result) -> str:
     """The command of an execution, quoted; its name alone where its arguments are not kept any more."""
-    record = result.record
-    if record is None:
+    if result.record is None:
         return "-"
+    command = kept(harness, result)
+    if command is None:
+        return f"{result.record.accepted.template} (the arguments are not kept any more)"
+    return shown(command.argv)
+
+
+def kept(harness: Harness, result: Result) -> SshCommand | None:
+    """What an execution is to run, None where it is not kept any more."""
     try:
-        return shown(harness.action(record).command.argv)
+        return None if result.record is None else harness.action(result.record).command
     except HarnessError:
-        return f"{record.accepted.template} (the arguments are not kept any more)"
+        return None
