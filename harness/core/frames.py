@@ -19,6 +19,7 @@ _BEGIN: Final = re.compile(rb"begin ([a-z-]{1,32})")
 _CLOSING: Final = re.compile(rb"answer ([0-9]{1,9}) end")
 _MAX_FRAME: Final = 200
 _MAX_NOISE: Final = 1024
+_MAX_BEHIND: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,11 @@ class _Opening:
 
 
 class _Closing:
-    """The end of stderr: lets bytes through, but holds back whatever could still be the trailer."""
+    """The end of stderr: lets bytes through, but holds back whatever could still be the trailer.
+
+    A login shell may say something behind the trailer (a trap at its exit), so that a whole trailer is held even with a little behind it. At the end
+    it is not believed then, and dropped like any other piece.
+    """
 
     def __init__(self, nonce: str) -> None:
         self._mark = b"\n@" + nonce.encode("ascii") + b" "
@@ -112,11 +117,15 @@ class _Closing:
         return held[: len(held) - keep]
 
     def _open(self, held: bytes, at: int) -> bool:
-        """Whether the line at `at` may be the trailer: not ended and not too long, or ended by the very last byte."""
+        """Whether the line at `at` may be the trailer: not ended and not too long, or ended by the very last byte, or whole and little behind it."""
         stop = held.find(b"\n", at + 1, at + 1 + MAX_LINE)
         if stop < 0:
             return len(held) - at - 1 < MAX_LINE
-        return stop == len(held) - 1
+        behind = held[stop:]  # with the newline, which may be a mark's
+        if len(behind) == 1:
+            return True
+        whole = parse_trailer(held[at + len(self._mark) : stop + 1]) is not None
+        return whole and len(behind) <= _MAX_BEHIND and self._mark not in behind
 
     def _partial(self, held: bytes) -> int:
         """How many of the last bytes could be the beginning of the mark."""
