@@ -89,10 +89,15 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which executions to name. All given conditions hold; the newest first, at most `limit`."""
+    """Which executions to name. All given conditions hold; the newest first, at most `limit`.
+
+    `effect`: with this effect digest. `uncollected`: whose markers were not removed from their host; reads every execution.
+    """
 
     unresolved: bool | None = None
     suffix: str | None = None
+    effect: str | None = None
+    uncollected: bool = False
     limit: int | None = None
 
 
@@ -155,6 +160,10 @@ class Journal(Protocol):
 
     async def record(self, execution: ExecutionId) -> Record | None:
         """The fold of `events`, None if there are none."""
+        ...
+
+    async def records(self, executions: Sequence[ExecutionId]) -> tuple[Record, ...]:
+        """The folds of several, in their order; what has no events is left out. For many: one reading of the file."""
         ...
 
     async def find(self, query: Query) -> tuple[ExecutionId, ...]:

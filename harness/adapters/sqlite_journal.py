@@ -255,6 +255,11 @@ class SqliteJournal:
         """See the port."""
         return await self._commits.read(lambda: self._rows.record(execution))
 
+    async def records(self, executions: Sequence[ExecutionId]) -> tuple[Record, ...]:
+        """See the port."""
+        found = await self._commits.read(lambda: [self._rows.record(execution) for execution in executions])
+        return tuple(record for record in found if record is not None)
+
     async def find(self, query: Query) -> tuple[ExecutionId, ...]:
         """See the port."""
         return await self._commits.read(lambda: self._rows.find(query))

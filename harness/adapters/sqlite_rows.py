@@ -17,7 +17,7 @@ from harness.core.association import Alike, Prior, Priors
 from harness.core.canonical import NotCanonical, canonical_bytes, parse_canonical
 from harness.core.chain import GENESIS, Row, adopted_breaks, intact, link
 from harness.core.event_codec import NotAnEvent, decode, encode
-from harness.core.events import Accepted, Event, JournalAdopted, UnknownBody
+from harness.core.events import Accepted, Event, JournalAdopted, MarkersCollected, UnknownBody
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
 from harness.core.state import Record, State, apply, fold
@@ -351,12 +351,23 @@ def _flags(record: Record) -> tuple[int, str | None]:
     return int(record.unresolved), None if settled is None else settled.outcome.value
 
 
+_UNCOLLECTED: Final = (
+    "NOT EXISTS (SELECT 1 FROM events WHERE events.execution = executions.execution"
+    f" AND events.kind = '{MarkersCollected.kind}')"
+)
+
+
 def _conditions(query: Query) -> tuple[list[str], list[str]]:
     conditions: list[str] = []
     values: list[str] = []
     if query.unresolved is not None:
         # A literal, not a parameter: only so is the partial index used.
         conditions.append(f"unresolved = {int(query.unresolved)}")
+    if query.effect is not None:
+        conditions.append("effect = ?")
+        values.append(query.effect)
+    if query.uncollected:
+        conditions.append(_UNCOLLECTED)
     if query.suffix:
         tail = query.suffix[::-1]
         conditions.append("tail >= ? AND tail < ?")

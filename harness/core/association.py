@@ -82,7 +82,8 @@ def following(accepted: Accepted, create: Create) -> Accepted:
     prior = create.after
     if prior is None:
         return replace(accepted, after=None, after_witness=None, after_finished=False)
-    peer = prior.record.first_peer
+    # Where its witness was removed nothing can start any more: there is no gate to shut, and nothing to ask the host for.
+    peer = None if prior.record.collected else prior.record.first_peer
     return replace(
         accepted,
         after=prior.execution,

@@ -388,6 +388,15 @@ class ContentPurged:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkersCollected:
+    """The host's markers of this execution were removed, with the witness that it was bound to: nothing that comes late can start there."""
+
+    kind: ClassVar[str] = "markers.collected"
+    witness: Witness
+    store_id: StoreId
+
+
+@dataclass(frozen=True, slots=True)
 class JournalAdopted:
     """A person took responsibility for a damaged, copied or rolled-back journal."""
 
@@ -437,6 +446,7 @@ Body = (
     | FreezeSet
     | FreezeLifted
     | ContentPurged
+    | MarkersCollected
     | JournalAdopted
     | CheckpointSigned
 )

@@ -68,7 +68,8 @@ class Record:
     `told_before` the time of the answer before it, if that said the same. An end that is ours stays, whatever says less after it. `misses` counts
     contacts that failed since the last answer; `missed` is the newest of them, `missing_since` the time of the first. `check` answers the `unless`
     question or the HTTP lookup, reset by every dispatch. `observed_at` is when the newest attempt's end was observed, None if it was not.
-    `released`: its owner left it open and drives it no more. `purged`: the request is no longer in the spool. `settled` is the outcome in force (a
+    `released`: its owner left it open and drives it no more. `purged`: the request is no longer in the spool. `collected`: its markers are no longer
+    on the host, nor is the witness without which nothing starts. `settled` is the outcome in force (a
     person's answer is turned into one), `basis` what was known then. `faults` lists what the history should not have.
     """
 
@@ -96,6 +97,7 @@ class Record:
     revoked: bool = False
     cancel: CancelRequested | None = None
     purged: bool = False
+    collected: bool = False
     settled: Settled | None = None
     settled_at: Moment | None = None
     basis: Basis | None = None

@@ -42,7 +42,7 @@ _KEYS: Final[dict[Verb, frozenset[str]]] = {
     Verb.CANCEL: frozenset({"id", "mode", "grace"}),
     Verb.CHECK: frozenset({"timeout"}),
     Verb.LIST: frozenset({"max"}),
-    Verb.GC: frozenset({"witness"}),
+    Verb.GC: frozenset({"witness", "journal"}),
 }
 _SECTIONS: Final[dict[Verb, frozenset[str]]] = {
     Verb.RUN: frozenset({"command", "env", "cwd", "verify"}),

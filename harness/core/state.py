@@ -29,6 +29,7 @@ from harness.core.events import (
     ContactObserved,
     ContentPurged,
     Event,
+    MarkersCollected,
     Outcome,
     OutputSpooled,
     OwnerReleased,
@@ -272,6 +273,8 @@ def _annotated(record: Record, event: Event) -> tuple[Record, Trigger | None]:
         case ContentPurged():
             gone = record.accepted.request_ref in body.refs
             return replace(record, purged=record.purged or gone), None
+        case MarkersCollected():
+            return replace(record, collected=True), None
         case OutputSpooled():
             return replace(record, spooled=body), None
         case ResultDelivered():

@@ -1,5 +1,6 @@
 """The marker protocol, written once over the `Exec` port: contact, send, follow, probe, fence, cancel, check. No journal inside."""
 
+from harness.marked.collecting import Collecting
 from harness.marked.contacts import CONTACT_SECONDS
 from harness.marked.messages import (
     After,
@@ -22,6 +23,7 @@ __all__ = [
     "After",
     "CancelAsk",
     "Cancelled",
+    "Collecting",
     "DispatchSink",
     "FenceAsk",
     "Marked",

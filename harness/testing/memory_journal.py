@@ -107,6 +107,11 @@ class MemoryJournal:
         """See the port."""
         return self._record(execution)
 
+    async def records(self, executions: Sequence[ExecutionId]) -> tuple[Record, ...]:
+        """See the port."""
+        found = [self._record(execution) for execution in executions]
+        return tuple(record for record in found if record is not None)
+
     async def find(self, query: Query) -> tuple[ExecutionId, ...]:
         """See the port."""
         found = [record.execution for record in self._records() if _matches(record, query)]
@@ -225,4 +230,6 @@ class MemoryJournal:
 
 def _matches(record: Record, query: Query) -> bool:
     wanted = query.unresolved is None or query.unresolved is record.unresolved
+    wanted = wanted and query.effect in (None, record.accepted.effect)
+    wanted = wanted and not (query.uncollected and record.collected)
     return wanted and (query.suffix is None or record.execution.endswith(query.suffix))

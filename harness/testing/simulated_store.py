@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.core.ids import ExecutionId, NotAnId, StoreId, Token, Witness, WitnessParts, parse_witness
@@ -137,6 +138,19 @@ class SimStore:
         """Fences it if its gate is open and the witness is here."""
         if witness in self.witnesses:
             self.gate(fence_record(execution, self.store_id, witness, token))
+
+    def collected(self, closed: Sequence[str], journal: str | None) -> list[bytes]:
+        """What a gc answers: the witnesses of a journal, or what became of the closed ones; they go, and what is under them."""
+        if journal is not None:
+            mine = {name: under for name, under in self.witnesses.items() if name.startswith(f"{journal}_")}
+            return [f"witness {name} {'used' if under else 'empty'}".encode() for name, under in mine.items()]
+        lines = []
+        for name in map(Witness, closed):
+            busy = any(found.supervisor for found in self.witnesses.get(name, {}).values())
+            if not busy:
+                self.witnesses.pop(name, None)
+            lines.append(f"kept {name} reason=running" if busy else f"gone {name}")
+        return [line.encode() for line in lines]
 
     def end(self, found: SimExecution, status: int, reason: str = "exit", verify: int | None = None) -> None:
         """The command's end, with its finish record."""

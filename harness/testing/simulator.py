@@ -286,6 +286,8 @@ class SimulatedHost:
         expected = request.one("store")
         if store is None or (expected is not None and expected != store.store_id):
             return [b"error reason=" + (b"store-changed" if expected else b"store-missing")]
+        if verb is Verb.GC:
+            return store.collected(request.all("witness"), request.one("journal"))
         return [
             line for ask in request.all("id") for line in self._marker(verb, store, request, ask.split(" "))
         ]

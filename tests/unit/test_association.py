@@ -20,6 +20,7 @@ from harness.core.association import (
     Priors,
     Twin,
     associate,
+    following,
 )
 from harness.core.contract import ReplayClass
 from harness.core.events import (
@@ -451,3 +452,14 @@ def test_an_open_equal_effect_of_another_run_is_never_passed_over() -> None:
                 by_effect=(*fill(slot, OTHER_ACT), prior("dispatched")),
             )
             assert not isinstance(associate(call(agent=agent, key=key), priors), Create)
+
+
+# --- what follows another -----------------------------------------------------------------------------------------
+
+
+def test_what_follows_one_whose_markers_were_removed_asks_the_host_for_nothing_of_it() -> None:
+    body, before = accepted(), prior("succeeded")
+    assert following(body, Create(before)).after_witness is not None
+    gone = replace(before, record=replace(before.record, collected=True))
+    found = following(body, Create(gone, after_finished=True))
+    assert (found.after, found.after_witness, found.after_finished) == (ACT, None, True)

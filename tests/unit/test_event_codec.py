@@ -74,6 +74,7 @@ def test_every_kind_of_the_specification_is_known() -> None:
         "freeze.set",
         "freeze.lifted",
         "content.purged",
+        "markers.collected",
         "journal.adopted",
         "checkpoint.signed",
     }

@@ -24,6 +24,7 @@ from harness.core.events import (
     ContentPurged,
     Event,
     FreezeSet,
+    MarkersCollected,
     Outcome,
     OutputSpooled,
     OwnerReleased,
@@ -38,7 +39,7 @@ from harness.core.events import (
     StreamResult,
     UnknownBody,
 )
-from harness.core.ids import RunId
+from harness.core.ids import RunId, StoreId, Witness
 from harness.core.record import Record, State
 from harness.core.reports import (
     Contacted,
@@ -394,6 +395,7 @@ NOTES: list[tuple[Body | UnknownBody, str, object]] = [
     (CancelRequested("me", False), "cancel", CancelRequested("me", False)),
     (ContentPurged(("ref",)), "purged", True),
     (ContentPurged(("another",)), "purged", False),
+    (MarkersCollected(Witness("w"), StoreId("s")), "collected", True),
     (SPOOLED, "spooled", SPOOLED),
     (ResultDelivered("cli", "written"), "delivered", ResultDelivered("cli", "written")),
     (ResultDetached("cli"), "detached", True),

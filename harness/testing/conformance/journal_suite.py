@@ -19,10 +19,13 @@ from harness.core.events import (
     CheckpointSigned,
     ContactObserved,
     Event,
+    MarkersCollected,
     Outcome,
+    ResultDelivered,
     RunClosed,
     RunOpened,
 )
+from harness.core.ids import StoreId, Witness
 from harness.core.reports import Step, Unreachable
 from harness.core.state import Record, State
 from harness.ports import Journal, JournalError, Owned, Query, Stop, Superseded
@@ -273,6 +276,22 @@ class JournalSuite(DecidingSuite):
         assert await journal.find(Query(suffix="0" * 16, unresolved=True)) == (act(1),)
         assert await journal.find(Query(suffix="Z")) == ()
         assert await journal.find(Query(limit=1)) == (act(2),)
+
+    async def test_a_query_names_equal_effects_and_what_was_not_collected(self, journal: Journal) -> None:
+        for number, effect in ((1, "one"), (2, "two"), (3, "one")):
+            await accept(journal, number, effect=effect)
+        assert await journal.find(Query(effect="one")) == (act(3), act(1))
+        assert await journal.find(Query(effect="one", limit=1)) == (act(3),)
+        assert await journal.find(Query(effect="none")) == ()
+        await journal.append([event(MarkersCollected(Witness("w"), StoreId("5" * 32)), act(2))])
+        await journal.append([event(ResultDelivered("cli", "written"), act(2))])
+        assert await journal.find(Query(uncollected=True)) == (act(3), act(1))
+
+    async def test_many_records_are_those_of_one_at_a_time(self, journal: Journal) -> None:
+        for number in (1, 2):
+            await accept(journal, number)
+        found = await journal.records([act(2), act(7), act(1)])
+        assert found == (await journal.record(act(2)), await journal.record(act(1)))
 
     async def test_the_head_moves_with_every_event_and_the_chain_is_known(self, journal: Journal) -> None:
         heads = [await journal.head()]
