@@ -206,6 +206,7 @@ class Performer:
             after=after,
             stdin_size=kept.size if kept is not None else 0,
             stdin=(lambda: self._stdin(kept)) if kept is not None else None,
+            at_home=action.target.become is not None,
         )
 
     def _stdin(self, content: Content) -> AsyncIterator[bytes]:
@@ -309,7 +310,11 @@ class Performer:
         if command.unless is None:
             return (ProbeObserved(CheckAnswer(None)),)
         question = MarkedRequest(
-            command.unless, command.cwd, (*command.env, *secrets), timeout=command.timeout
+            command.unless,
+            command.cwd,
+            (*command.env, *secrets),
+            timeout=command.timeout,
+            at_home=action.target.become is not None,
         )
         ask = probe_ask(job.record)
         answer = await self._world.marked.check(job.target, question, ask.store_path, ask.host_key)

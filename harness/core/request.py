@@ -95,6 +95,11 @@ def cwd_section(path: bytes) -> Section:
     return Section("cwd", b"h_cwd=" + quote(path))
 
 
+def home_section() -> Section:
+    """`cwd` for a user that was become: that user's home, where there is one, not the home of whoever logged in."""
+    return Section("cwd", b'[ ! -d "${HOME-}" ] || h_cwd=$HOME')
+
+
 def encode_path(path: bytes) -> str:
     """A path in wire form: its plain bytes, every other byte as `%` and three octal digits."""
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:03o}" for byte in path)

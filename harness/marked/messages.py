@@ -18,6 +18,7 @@ from harness.core.request import (
     encode_path,
     env_section,
     exec_string,
+    home_section,
     quote,
     words_section,
 )
@@ -70,7 +71,8 @@ class After:
 class MarkedRequest:
     """One command with everything that reaches the host. Secrets are in `env` and `stdin` only and are never shown.
 
-    `stdin` gives the same `stdin_size` bytes each time that it is called; None with size 0 is no input. `timeout`, `grace`: seconds as decimal text.
+    `at_home`: without a `cwd` it runs in the user's home, wherever the wrapper was started. `stdin` gives the same `stdin_size` bytes each time
+    that it is called; None with size 0 is no input. `timeout`, `grace`: seconds as decimal text.
     """
 
     argv: tuple[bytes, ...]
@@ -82,6 +84,7 @@ class MarkedRequest:
     after: After | None = None
     stdin_size: int = 0
     stdin: Callable[[], AsyncIterator[bytes]] | None = field(default=None, repr=False)
+    at_home: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ def command_sections(
     env: Sequence[tuple[str, bytes]],
     cwd: bytes | None,
     verify: Sequence[bytes] | None = None,
+    *,
+    at_home: bool = False,
 ) -> tuple[Section, ...]:
     """The sections of a command. Raises ValueError for what sh cannot hold (a NUL, a name that is none, no words)."""
     sections = [words_section("command", argv)]
@@ -179,9 +184,16 @@ def command_sections(
         sections.append(env_section(env))
     if cwd is not None:
         sections.append(cwd_section(cwd))
+    elif at_home:
+        sections.append(home_section())
     if verify is not None:
         sections.append(words_section("verify", verify))
     return tuple(sections)
+
+
+def sections_of(request: MarkedRequest) -> tuple[Section, ...]:
+    """The sections of a whole request. Raises ValueError as `command_sections` does."""
+    return command_sections(request.argv, request.env, request.cwd, request.verify, at_home=request.at_home)
 
 
 def run_keys(execution: ExecutionId, request: MarkedRequest, peer: Peer, token: str) -> list[tuple[str, str]]:
@@ -201,7 +213,7 @@ def run_keys(execution: ExecutionId, request: MarkedRequest, peer: Peer, token: 
 def run_request(execution: ExecutionId, request: MarkedRequest, peer: Peer, token: str, nonce: str) -> bytes:
     """The whole request of a run, without its stdin. Raises ValueError for what cannot be sent; a secret is never part of its text."""
     place = Place(peer.store_path, peer.store_id)
-    sections = command_sections(request.argv, request.env, request.cwd, request.verify)
+    sections = sections_of(request)
     return encode(Verb.RUN, nonce, place.keys() + run_keys(execution, request, peer, token), sections)
 
 

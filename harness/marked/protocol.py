@@ -20,10 +20,10 @@ from harness.marked.messages import (
     DispatchSink,
     MarkedRequest,
     Offer,
-    command_sections,
     exec_text,
     place_of,
     run_request,
+    sections_of,
     strange,
 )
 from harness.marked.patience import Patience
@@ -92,11 +92,12 @@ class Marked(Questions):
         try:
             run_request(execution, request, peer, _NO_TOKEN, _NO_TOKEN)
             exec_text(self._wrapper, place_of(target, peer.store_path), Verb.RUN, _NO_TOKEN)
-            sections = command_sections(request.argv, request.env, request.cwd, request.verify)
+            sections = sections_of(request)
         except ValueError as error:
             return NotSent(Step.CONTACTED, "request", True, host_text(str(error)))
         if beyond_ascii(sections) and contacted.cap("eight") == "no":
-            return NotSent(Step.CONTACTED, "eight", True, "this host's sh cannot carry bytes beyond ASCII")
+            text = "this host's sh cannot carry bytes beyond ASCII in words, environment or directory; send them by stdin"
+            return NotSent(Step.CONTACTED, "eight", True, text)
         return Offer(connection, contacted, peer)
 
     async def _dispatch(

@@ -27,9 +27,9 @@ from harness.marked.messages import (
     ProbeAsk,
     Sink,
     WrapperText,
-    command_sections,
     exec_text,
     place_of,
+    sections_of,
     strange,
 )
 from harness.marked.patience import Patience, Waits
@@ -212,7 +212,7 @@ class Questions:
         """
         timeout = question.timeout if question.timeout is not None else f"{self._waits.check:g}"
         try:
-            sections = command_sections(question.argv, question.env, question.cwd)
+            sections = sections_of(question)
         except ValueError as error:
             return Unreachable(Step.NOTHING, "request", True, host_text(str(error)))
         connection = await self._exec.connect(target)
