@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from harness.core.events import Event, OwnerReleased
 from harness.core.evidence import Evidence, classify
 from harness.core.moment import Moment
-from harness.core.state import State
+from harness.core.state import Record, State
 from harness.perform import Job, World
 from harness.ports import Life, Owned, OwnerLife
 
 _FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
+_LOOK_SECONDS: Final = 0.1
+"""How often the outputs are looked at that another process keeps."""
+_LOOKS: Final = 10
+"""After how many of these looks it is asked whether that process lives; what it writes down is told by the journal."""
 
 
 async def claim(world: World, job: Job, since: Moment) -> Owned | OwnerLife | None:
@@ -35,6 +40,42 @@ async def claim(world: World, job: Job, since: Moment) -> Owned | OwnerLife | No
         job.owned = taken
         job.record = replace(record, run=world.run, epoch=taken.epoch, released=False)
     return taken
+
+
+async def watch(world: World, job: Job) -> None:
+    """Another process drives it: passes on what that one keeps, until something is written down or it is time to see whether it lives."""
+    journal = world.journal
+    head = await journal.head()
+    if _drives(await journal.record(job.execution)) != _drives(job.record):
+        return
+    changed = asyncio.ensure_future(journal.changed(head.sequence))
+    try:
+        for _ in range(_LOOKS):
+            await _first(changed, asyncio.ensure_future(world.machine.sleep(_LOOK_SECONDS)))
+            await job.tap.catch_up()
+            if changed.done():
+                break
+    finally:
+        await _stop(changed)
+
+
+def _drives(record: Record | None) -> object:
+    """What a change of is worth another look, whoever drives it."""
+    return None if record is None else (record.state, record.run, record.released)
+
+
+async def _first(news: asyncio.Future[int], asleep: asyncio.Future[None]) -> None:
+    """Returns when either is done; only `news` goes on."""
+    either: set[asyncio.Future[Any]] = {news, asleep}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _stop(asleep)
+
+
+async def _stop(work: asyncio.Future[Any]) -> None:
+    work.cancel()
+    await asyncio.wait({work})
 
 
 async def release(world: World, jobs: Iterable[Job]) -> None:

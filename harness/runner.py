@@ -6,12 +6,11 @@ A first run, an attach and a recovery after a crash are this loop over a set of 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
-from harness.core.association import Create, Prior
+from harness.concluding import Concluder
 from harness.core.decisions import (
     Ask,
     Check,
@@ -28,41 +27,25 @@ from harness.core.decisions import (
     Send,
     Settle,
     Wait,
+    jittered,
 )
-from harness.core.events import (
-    Accepted,
-    AttemptPlanned,
-    Body,
-    Event,
-    Outcome,
-    OutputSpooled,
-    ReviewContradicted,
-    ReviewOpened,
-    Settled,
-)
-from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, ReviewId, new_execution_id, new_review_id
+from harness.core.ids import ExecutionId
 from harness.core.moment import Moment, age
 from harness.core.recovery import decide
-from harness.core.reports import MarkerReport
-from harness.core.state import Record, State, apply
-from harness.ownership import claim, release
+from harness.core.state import Record, State
+from harness.ownership import claim, release, watch
 from harness.perform import Job, Performer, World
 from harness.ports import (
     HarnessError,
-    JournalReadOnly,
     Life,
     Owned,
     OwnerLife,
     RequestError,
     SpoolError,
-    Superseded,
 )
 from harness.tap import Tap
 
 T = TypeVar("T")
-
-_WATCH_SECONDS: Final = 0.1
-_VERDICTS: Final = (AttemptPlanned, Settled, ReviewOpened, ReviewContradicted, OutputSpooled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +105,8 @@ class _Drive:
     def __init__(self, runner: Runner, asking: Asking) -> None:
         self._world = runner.world
         self._performer = runner.performer
+        self._concluder = Concluder(runner.world, self._ask)
+        self._conclude = self._concluder.conclude
         self._asking = asking
         self._since = runner.world.machine.now()
         self._jobs: dict[ExecutionId, Job] = {}
@@ -256,18 +241,13 @@ class _Drive:
         if not isinstance(claimed, OwnerLife):
             return job
         if claimed.life is Life.ALIVE and self._asking.waiting:
-            self._start(self._watch(job), (job,))
+            self._start(watch(self._world, job), (job,))
         elif claimed.life is Life.ALIVE:
             self._end(job, Driven(job.record, Leave("another process drives it", running=True), claimed.pid))
         else:
             why = "it cannot be told whether the process that drives it lives"
             self._end(job, Driven(job.record, Leave(why, running=False), claimed.pid))
         return None
-
-    async def _watch(self, job: Job) -> None:
-        """Another process drives it: pass on what it keeps, and look again."""
-        await self._world.machine.sleep(_WATCH_SECONDS)
-        await job.tap.catch_up()
 
     def _end(self, job: Job, end: Driven) -> None:
         """This execution is not driven any more."""
@@ -303,13 +283,13 @@ class _Drive:
             case Follow(wait=wait):
                 world.news(jobs[0].execution, "following")
                 await self._conclude(jobs[0], await perform.follow(jobs[0], wait))
-            case Check():
-                await self._conclude(jobs[0], await perform.check(jobs[0]))
+            case Check(verify=verify):
+                await self._conclude(jobs[0], await perform.check(jobs[0], verify))
             case FollowUp():
                 await self._follow_up(jobs[0], group.decision)
             case Wait(seconds=seconds, why=why):
                 world.news(jobs[0].execution, "waiting", why)
-                await self._world.machine.sleep(seconds * self._jitter())
+                await world.machine.sleep(jittered(seconds, world.machine.entropy(1)[0]))
             case Settle() | Review() | Reopen():
                 await self._conclude(jobs[0], ())
             case Lookup():
@@ -318,10 +298,6 @@ class _Drive:
                 raise AssertionError("an end is not performed")
             case _ as never:
                 assert_never(never)
-
-    def _jitter(self) -> float:
-        """0.75 to 1.25, so that many who lost the same host do not come back together."""
-        return 0.75 + self._world.machine.entropy(1)[0] / 510
 
     async def _send(self, job: Job) -> None:
         """One attempt. A caller that wants to detach leaves as soon as the host says that the start is durable."""
@@ -341,82 +317,13 @@ class _Drive:
         if not sending.cancelled():
             await self._conclude(job, sending.result())
 
-    async def _conclude(self, job: Job, bodies: tuple[Body, ...]) -> None:
-        """Appends observations together with the outcome or review that they lead to."""
-        world = self._world
-        record = await world.journal.record(job.execution)
-        assert record is not None
-        events = [world.event(body, job.execution, job.owned) for body in bodies]
-        for event in events:
-            record = apply(record, event)
-        while (body := self._at_once(job, record)) is not None:
-            event = world.event(body, job.execution, job.owned)
-            record = apply(record, event)
-            events.append(event)
-        events += await self._spooled(job, record)
-        if events:
-            await self._append(job, events)
-
-    def _at_once(self, job: Job, record: Record) -> Body | None:
-        """The event of a decision that needs nobody outside: an outcome, a review, a contradiction."""
-        match decide(record, self._ask()):
-            case Settle(settled=settled):
-                return settled
-            case Review(question=question, evidence=evidence, answers=answers):
-                return ReviewOpened(self._review_id(), question, evidence, answers)
-            case Reopen(evidence=evidence):
-                return ReviewContradicted(self._review_id(), evidence)
-            case _:
-                return None
-
-    def _review_id(self) -> ReviewId:
-        machine = self._world.machine
-        return new_review_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
-
-    async def _spooled(self, job: Job, record: Record) -> list[Event]:
-        """The note that all output is here, once it is."""
-        marker = record.evidence
-        kept = record.spooled is not None and not job.anew
-        if kept or record.state is not State.SETTLED or not isinstance(marker, MarkerReport):
-            return []
-        result = await job.tap.result(marker)
-        if result is None:
-            return []
-        job.anew = False
-        return [self._world.event(result, job.execution, job.owned)]
-
-    async def _append(self, job: Job, events: list[Event]) -> None:
-        """Appends; superseded, or on a journal that is not trusted any more, it keeps the observations and leaves outcomes to others."""
-        seen = [event for event in events if not isinstance(event.body, _VERDICTS)]
-        try:
-            await self._world.journal.append(events)
-        except Superseded:
-            await self._world.journal.append(seen)
-        except JournalReadOnly:
-            with contextlib.suppress(JournalReadOnly):
-                await self._world.journal.append(seen)
-            raise
-
     async def _follow_up(self, job: Job, decision: FollowUp) -> None:
-        """Settles the lost one as unknown and accepts the one that follows it, in one transaction."""
-        world, machine = self._world, self._world.machine
-        now = machine.now()
-        new = new_execution_id(now.wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
-        old = job.record.accepted
-        settled = Settled(Outcome.UNKNOWN, "followed-up", decision.why, followed_by=new)
-        accepted: Accepted = replace(
-            old, chain=old.chain + 1, after=None, after_witness=None, after_finished=False
-        )
-        opening = [world.event(settled, job.execution, job.owned)]
-        event = Event(now, world.run, accepted, new, 1)
-        prior = Prior(job.execution, job.record, world.run, True)
-        follows = Create(prior if decision.named else None)
-        try:
-            await world.journal.accept(opening, new, event, lambda _: follows)
-        except Superseded:
+        """The one that follows is driven in its place."""
+        new = await self._concluder.follow_up(job, decision)
+        if new is None:
             return  # decided meanwhile; the loop reads it again
         self._next[job.execution] = new
-        world.news(job.execution, "follow-up", new)
+        self._world.news(job.execution, "follow-up", new)
         self._owed += 1
         self._ready.put_nowait((new,))
 

@@ -25,7 +25,7 @@ from harness.ports import JournalError
 T = TypeVar("T")
 
 MAX_GROUP: Final = 256
-POLL_SECONDS: Final = 0.03
+POLL_SECONDS: Final = 0.1
 """How often the file is looked at for what other processes wrote, while somebody waits for it."""
 
 _FULL: Final = "SQLITE_FULL"

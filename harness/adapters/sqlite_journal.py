@@ -278,7 +278,7 @@ class SqliteJournal:
         return found is not None and len(hash16) == 16 and found.hex()[:16] == hash16
 
     async def changed(self, since: int) -> int:
-        """See the port; other processes are noticed within about 30 ms."""
+        """See the port; other processes are noticed within about 100 ms."""
         return await self._commits.beyond(since)
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.accepting import Admission, Wish, admit
 from harness.adapters.hmac_keys import rotate
+from harness.compose import KEYS
 from harness.core.action import SshAction, SshCommand
 from harness.core.association import KeyConflict, Twin
 from harness.core.contract import ReplayClass
@@ -22,7 +23,7 @@ PLAIN = SshCommand((b"/opt/app/migrate",), env=(("LEVEL", b"1"),))
 
 
 def _rotated(lab: Lab) -> Process:
-    rotate(lab.path / "keys")
+    rotate(lab.path / KEYS)
     return lab.process()
 
 
@@ -56,7 +57,7 @@ async def test_a_key_that_was_used_before_the_rotation_attaches_and_runs_nothing
 
 def _twice(lab: Lab) -> Lab:
     """One more key in between: all are searched, not only the last."""
-    rotate(lab.path / "keys")
+    rotate(lab.path / KEYS)
     return lab
 
 

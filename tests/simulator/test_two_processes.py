@@ -11,7 +11,7 @@ from harness.core.ids import ExecutionId
 from harness.core.state import State
 from harness.perform import Job
 from harness.ports import Owned, Stream
-from harness.runner import Asking, Runner
+from harness.runner import Asking, Driven, Runner
 from harness.tap import Tap
 from harness.testing.simulated_link import Cut
 from harness.testing.simulator import Script
@@ -62,6 +62,58 @@ async def test_a_living_owner_is_watched_and_its_outcome_shared(lab: MakeLab) ->
     assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
     assert here.host.count(execution) == 1
     assert [verb for verb, _ in here.host.requests].count("run") == 1
+
+
+async def _watched(lab: Lab) -> tuple[Process, ExecutionId, asyncio.Task[Driven], asyncio.Task[Driven]]:
+    """A held command, the one that drives it, and another process that watches."""
+    lab.host.scripts[COMMAND.argv] = Script(out=b"one\n", late=b"two\n", hold=True)
+    owner = lab.process()
+    admission = await owner.accept(COMMAND)
+    assert admission.execution is not None
+    driving = asyncio.create_task(owner.drive(admission.execution))
+    while admission.execution not in lab.host.starts:  # noqa: ASYNC110 - the simulated host has no event for it
+        await asyncio.sleep(0)
+    return (
+        owner,
+        admission.execution,
+        driving,
+        asyncio.create_task(lab.alongside().drive(admission.execution)),
+    )
+
+
+async def test_who_watches_is_told_by_the_journal_and_not_by_the_clock(lab: MakeLab) -> None:
+    here = lab()
+    asleep = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        asleep.set()
+        await asyncio.Event().wait()
+
+    here.machine.sleep = sleep  # type: ignore[method-assign]
+    _, execution, driving, watching = await _watched(here)
+    await asleep.wait()
+    here.host.release(execution)
+    ends = await asyncio.gather(driving, watching)
+    assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
+
+
+async def test_who_watches_takes_over_when_the_owner_is_gone(lab: MakeLab) -> None:
+    here = lab()
+    owner, execution, driving, watching = await _watched(here)
+    for _ in range(200):
+        await asyncio.sleep(
+            0
+        )  # the owner has written what it had to write: from here on nothing tells but its lock
+    here.machine.dead.add(owner.world.run)
+    for _ in range(2000):
+        await asyncio.sleep(0)
+    record = await here.journal.record(execution)
+    assert record is not None
+    assert record.run != owner.world.run
+    here.host.release(execution)
+    ends = await asyncio.gather(driving, watching)
+    assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
+    assert here.host.count(execution) == 1
 
 
 async def test_two_that_fetch_the_same_output_at_once_leave_one_whole_copy(lab: MakeLab) -> None:
