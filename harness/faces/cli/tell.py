@@ -144,12 +144,18 @@ def _outputs(result: Result, host: str) -> None:
     elif record.spooled.matches is False:
         say.line(f"{host}: the output here is not what the host has kept; the exit status is sure")
     for name, stream in (("stdout", result.stdout), ("stderr", result.stderr)):
-        _cut_short(name, stream, host)
+        if stream.complete is False:
+            say.line(
+                f"{host}: the host has not all of {name}, {stream.size} bytes were kept: {_why_cut(result)}"
+            )
 
 
-def _cut_short(name: str, stream: StreamResult, host: str) -> None:
-    if stream.complete is False:
-        say.line(f"{host}: the host had no room for all of {name}: {stream.size} bytes were kept")
+def _why_cut(result: Result) -> str:
+    """What is known of it: the host says that bytes may be missing, not why."""
+    finish = result.marker.finish if result.marker is not None else None
+    if finish is not None and finish.survivors:
+        return f"{finish.survivors} of its processes still ran at the end and may write more"
+    return "it had no room for it, or what keeps the output there was stopped"
 
 
 def explain_there(result: Result, host: str) -> None:
