@@ -1,6 +1,8 @@
-"""The generated parts of the documents: the state diagram, the decision table, the events, the command line's reference, the exit codes.
+"""The generated parts of the documents: the state diagram, the decision table, the events, the command line's reference, the exit codes, the
+table of supported shells.
 
-They stand between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->` and are written from the tables that the program runs by. With `--check` nothing
+They stand between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->` and are written from the tables that the program runs by (the last one from
+what the tests saw). With `--check` nothing
 is written: the exit status is 1 if a document differs, if a command, an option or an exit code has no words, or if a document names a command or
 an option that does not exist.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,8 @@ from harness.core.state import TRANSITIONS, State
 ROOT = Path(__file__).parents[1]
 KERNEL = "harness/README.md"
 COMMANDS = "harness/faces/cli/README.md"
+HOST_SIDE = "remote/README.md"
+SEEN = "tests/containers/matrix.toml"
 FIRST_PAGE = "README.md"
 
 
@@ -74,6 +79,24 @@ def exit_codes() -> str:
     rows = [[str(code.number), code.name, code.text] for code in codes.TABLE]
     rows += [[number, "", text] for number, text in codes.OTHERS]
     return "\n".join(_table(["Exit status", "Name", "Meaning"], rows))
+
+
+def support() -> str:
+    """What the container tests saw on every account of docker/shells."""
+    seen = tomllib.loads((ROOT / SEEN).read_text(encoding="utf-8"))
+    columns = {"words": "Words, environment", "streams": "stdin, stdout, stderr", "status": "Exit status"}
+    more = {"signals": "Ended by a signal", "cut": "Link cut in the middle"}
+    logins = _table(["Login shell", *columns.values()], _seen(seen["login"], columns))
+    shells = _table(["`sh`", *columns.values(), *more.values()], _seen(seen["sh"], columns | more))
+    return "\n".join([*logins, "", *shells])
+
+
+def _seen(rows: dict[str, dict[str, str]], columns: dict[str, str]) -> list[list[str]]:
+    """A row for each account; a refusal stands in the first column."""
+    return [
+        [row["what"], row.get("refused") or row["words"], *(row.get(name, "") for name in list(columns)[1:])]
+        for row in rows.values()
+    ]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -150,6 +173,7 @@ def reference() -> str:
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     KERNEL: {"states": states, "decisions": decisions, "events": events},
     COMMANDS: {"commands": reference, "exit-codes": exit_codes},
+    HOST_SIDE: {"support": support},
 }
 
 

@@ -11,14 +11,25 @@ import pytest
 from harness.core.evidence import Evidence
 from harness.core.state import State
 from scripts import docs
-from scripts.docs import BLOCKS, COMMANDS, FIRST_PAGE, KERNEL, Command, command_line, main, problems, spliced
+from scripts.docs import (
+    BLOCKS,
+    COMMANDS,
+    FIRST_PAGE,
+    HOST_SIDE,
+    KERNEL,
+    Command,
+    command_line,
+    main,
+    problems,
+    spliced,
+)
 
 RUN = Command("harness run", "harness run HOST", "Runs.", ((("--key",), "KEY", "A key."),))
 
 
 def copied(folder: Path) -> Path:
     """The documents in a folder of their own."""
-    for name in (FIRST_PAGE, KERNEL, COMMANDS):
+    for name in (FIRST_PAGE, KERNEL, COMMANDS, HOST_SIDE):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(docs.ROOT / name, folder / name)
     return folder

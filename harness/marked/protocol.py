@@ -96,7 +96,7 @@ class Marked(Questions):
         except ValueError as error:
             return NotSent(Step.CONTACTED, "request", True, host_text(str(error)))
         if beyond_ascii(sections) and contacted.cap("eight") == "no":
-            text = "this host's sh cannot carry bytes beyond ASCII in words, environment or directory; send them by stdin"
+            text = "this host's sh cannot carry bytes beyond ASCII in words, environment or directory; next: send them by stdin"
             return NotSent(Step.CONTACTED, "eight", True, text)
         return Offer(connection, contacted, peer)
 

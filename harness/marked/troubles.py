@@ -9,7 +9,7 @@ from typing import Final
 from harness.core.answers import ErrorAnswer
 from harness.core.reports import Step, Unreachable
 
-_HOPELESS: Final = ("store-", "no-", "tools-", "readonly")
+_HOPELESS: Final = ("store-", "no-", "tools-", "readonly", "request")
 _ELSEWHERE: Final = "name another directory of the account with --store PATH"
 
 EXPLAINED: Final = MappingProxyType(
@@ -24,6 +24,8 @@ EXPLAINED: Final = MappingProxyType(
         "store-symlink": f"the marker store is a symbolic link, or something in it is; remove it, or {_ELSEWHERE}",
         "store-type": f"the marker store is no directory; remove what is there, or {_ELSEWHERE}",
         "store-path": "the path of the marker store is none; name an absolute one",
+        "request": "what was sent did not reach sh whole: a startup file of the account's shell (.bashrc, .zshenv) seems to read its standard"
+        " input; next: keep it from that where there is no terminal",
         "sync": f"the host cannot make a file durable there; {_ELSEWHERE}",
     }
 )
@@ -52,7 +54,7 @@ _SUDO: Final = (
 
 
 def unusable(answer: ErrorAnswer) -> Unreachable:
-    """The wrapper's own error; one about the store or a tool that is not there will not go away by asking again."""
+    """The wrapper's own error; one about the store, a tool that is not there or a request that arrived in part will not go away by asking again."""
     reason = answer.reason
     text = EXPLAINED.get(reason, "")
     if reason.startswith("tools-"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ HERE = Path(__file__).parent
 COMPOSE_FILE = HERE.parents[1] / "docker" / "compose.yml"
 PROJECT = "harness-tests-"
 ACCOUNTS = {"ops": "/home/ops", "root": "/root"}
+DEBIAN_HOST_KEY = ("cat", "/etc/ssh/ssh_host_ed25519_key.pub")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,7 +50,7 @@ def docker_engine() -> None:
 @pytest.fixture(scope="session")
 def host_ports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """The published port of each service. Ours, since one that Docker chooses changes at every restart."""
-    return {"debian": free_port(), "busybox": free_port()}
+    return {name: free_port() for name in ("debian", "busybox", "shells")}
 
 
 @pytest.fixture(scope="session")
@@ -126,8 +127,7 @@ def debian_host(
     _hosts: list[Host],
 ) -> Iterator[Host]:
     """OpenSSH on Debian with its default configuration; `ops` has bash as login shell."""
-    host_key = ["cat", "/etc/ssh/ssh_host_ed25519_key.pub"]
-    yield from _open(docker_compose_project_name, "debian", host_ports, user_key, host_key, _hosts)
+    yield from _open(docker_compose_project_name, "debian", host_ports, user_key, DEBIAN_HOST_KEY, _hosts)
 
 
 @pytest.fixture(scope="session")
@@ -139,12 +139,29 @@ def busybox_host(
     _hosts: list[Host],
 ) -> Iterator[Host]:
     """Dropbear with one static busybox and nothing else."""
-    host_key = ["/sbin/dropbearkey", "-y", "-f", "/etc/dropbear/dropbear_ed25519_host_key"]
+    host_key = ("/sbin/dropbearkey", "-y", "-f", "/etc/dropbear/dropbear_ed25519_host_key")
     yield from _open(docker_compose_project_name, "busybox", host_ports, user_key, host_key, _hosts)
 
 
+@pytest.fixture(scope="session")
+def shells_host(
+    docker_services: Any,
+    host_ports: dict[str, int],
+    docker_compose_project_name: str,
+    user_key: Path,
+    _hosts: list[Host],
+) -> Iterator[Host]:
+    """OpenSSH on Debian with an account for each login shell and each `sh` (docker/shells); use `as_user`."""
+    yield from _open(docker_compose_project_name, "shells", host_ports, user_key, DEBIAN_HOST_KEY, _hosts)
+
+
 def _open(
-    project: str, name: str, ports: dict[str, int], key_file: Path, host_key: list[str], hosts: list[Host]
+    project: str,
+    name: str,
+    ports: dict[str, int],
+    key_file: Path,
+    host_key: Sequence[str],
+    hosts: list[Host],
 ) -> Iterator[Host]:
     listed = subprocess.run(
         ["docker", "ps", "--quiet", "--filter", f"label=com.docker.compose.project={project}",
@@ -163,6 +180,9 @@ def _open(
 
 
 def _admit(host: Host, public_key: bytes) -> None:
+    if host.name == "shells":
+        host.write("/etc/ssh/authorized_keys", public_key)
+        return
     for account, home in ACCOUNTS.items():
         host.exec(["mkdir", "-p", f"{home}/.ssh"], user=account)
         host.exec(["chmod", "0700", f"{home}/.ssh"], user=account)
@@ -171,7 +191,7 @@ def _admit(host: Host, public_key: bytes) -> None:
 
 @pytest.fixture(params=["debian_host", "busybox_host"], ids=["debian", "busybox"])
 def host(request: pytest.FixtureRequest) -> Host:
-    """Each of the two hosts in turn."""
+    """Each of the two ordinary hosts in turn."""
     found = request.getfixturevalue(request.param)
     assert isinstance(found, Host)
     return found

@@ -1,4 +1,4 @@
-"""The two hosts of docker/ as the tests see them: how to reach one, look inside it and hurt it."""
+"""The hosts of docker/ as the tests see them: how to reach one, look inside it and hurt it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _hurt: set[str] = set()
 class Host:
     """One container with an SSH server on 127.0.0.1.
 
-    `known_hosts` holds its key, `key_file` opens both accounts (`ops` and `root`). The port stays the same over
+    `known_hosts` holds its key, `key_file` opens its accounts (`ops` and `root`; of `shells`, all of docker/shells). The port stays the same over
     `restart` and `kill`/`start`; files stay too, what was mounted as tmpfs does not.
     """
 
