@@ -35,6 +35,7 @@ from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
 from harness.core.state import Record, State
 from harness.foreign import cancel_unknown, follow_unknown
+from harness.hosts import Hosts, KnownHost, Swept
 from harness.latest import Latest, latest
 from harness.marked import CancelAsk
 from harness.options import RunOptions, Words, command_of
@@ -390,6 +391,34 @@ class Harness:
             await self._observe(execution, record, bodies)
             await self._look(execution)
         return from_record(await self._known(execution)), await self._world.journal.events(execution)
+
+    async def hosts(self) -> Sequence[KnownHost]:
+        """The stores that the journal knows."""
+        return await self._hosts().known()
+
+    async def collect(self, hosts: Sequence[str] | None = None, *, fetch: bool = False) -> Sequence[Swept]:
+        """Removes from the hosts (None: from all that are known) what the journal has closed; `fetch` brings their outputs first.
+
+        Raises RequestError for a host that the journal does not know, JournalError where it cannot be written to; then nothing was removed.
+        """
+        await self._open_run()
+        places = None if hosts is None else await self._places(hosts)
+        return await self._hosts().collect(places, fetch=fetch)
+
+    async def _places(self, hosts: Sequence[str]) -> set[str]:
+        """The known places on these hosts, whoever was become there."""
+        known, found = await self._hosts().known(), set()
+        for target in self.targets(hosts, RunOptions()):
+            mine = [each.place for each in known if replace(each.target, become=None).place == target.place]
+            if not mine:
+                raise RequestError(
+                    f"the journal knows nothing of {target.name} ({target.place})", "harness host list"
+                )
+            found.update(mine)
+        return found
+
+    def _hosts(self) -> Hosts:
+        return self._parts.hosts(self._world, self._runner)
 
     def action(self, record: Record) -> SshAction:
         """The resolved action with its full command, from the spool. Raises SpoolError once it is purged."""

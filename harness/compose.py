@@ -17,7 +17,8 @@ from harness.core.action import SshTarget
 from harness.core.events import Actor, Event, RunClosed, RunOpened
 from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, NotAnId, RunId, new_run_id, parse_execution_id
 from harness.core.reports import Lost, NotSent, Unreachable
-from harness.marked import Marked
+from harness.hosts import Hosts
+from harness.marked import Collecting, Marked
 from harness.perform import World
 from harness.ports import (
     AskPerson,
@@ -31,6 +32,7 @@ from harness.ports import (
     RequestError,
     Spool,
 )
+from harness.runner import Runner
 from harness.tap import Listener
 from harness.wrapper import Wrapper
 
@@ -104,6 +106,13 @@ class Composition:
         """The ports as the engine uses them."""
         marked = Marked(self.exec_, Wrapper(), self.machine, self.journal.head)
         return World(self.journal, self.spool, marked, self.credentials, self.machine, self.run, listener)
+
+    def hosts(self, world: World, runner: Runner) -> Hosts:
+        """What the journal knows of hosts, and removing there what it has closed."""
+        from harness.adapters.locks import others_live
+
+        collecting = Collecting(self.exec_, Wrapper(), self.machine, self.journal.head)
+        return Hosts(world, runner, collecting, lambda: others_live(self.home, self.run))
 
     def resolve(self, host: str, ssh: Sequence[tuple[str, str]]) -> SshTarget:
         """The target that `host` names with ssh's options `ssh` (pairs like `("p", "22")`, `("o", "Port=22")`). Raises RequestError."""

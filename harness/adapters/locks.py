@@ -204,6 +204,15 @@ def owner_life(home: Path, run: RunId) -> OwnerLife:
         os.close(descriptor)
 
 
+def others_live(home: Path, run: RunId) -> bool:
+    """Whether a process of another run than `run` lives here; True where that cannot be told."""
+    try:
+        names = [path.stem for path in (home / "owners").glob("run_*.lock")]
+    except OSError:
+        return True
+    return any(name != run and owner_life(home, RunId(name)).life is not Life.DEAD for name in names)
+
+
 def _owner_path(home: Path, run: RunId) -> Path:
     if isinstance(parse_run_id(run), NotAnId):
         raise JournalError(f"not a run ID: {run!r}")
