@@ -85,6 +85,3 @@ class HttpAction:
     headers: tuple[tuple[str, str], ...] = ()
     secret_headers: SecretPairs = ()
     body: Content | None = None
-
-
-Action = SshAction | HttpAction

@@ -57,9 +57,7 @@ def fault(record: Record, text: str) -> Record:
 def planned(record: Record, body: AttemptPlanned, at: Moment) -> Record:
     """A new attempt makes all earlier answers old."""
     known = any(attempt.number == body.number for attempt in record.attempts)
-    attempt = Attempt(
-        body.number, body.token, body.peer, at, body.deadline_us, body.after, credential=body.credential
-    )
+    attempt = Attempt(body.number, body.token, body.peer, at, body.deadline_us, credential=body.credential)
     changed = replace(
         _reached(record),
         attempts=(*record.attempts, attempt),

@@ -45,7 +45,6 @@ class Attempt:
     peer: Peer
     planned_at: Moment
     deadline_us: int
-    after: ExecutionId | None = None
     report: DispatchReport | None = None
     started: bool = False
     credential: str | None = None

@@ -1,4 +1,4 @@
-"""Replay classes: how they are read, and that a caller only tightens."""
+"""Replay classes and contracts: how they are read, and what holds where nothing is declared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.contract import SSH_COMMAND, Contract, ReplayClass, parse_class, stricter
+from harness.core.contract import SSH_COMMAND, Contract, ReplayClass, parse_class
 
 classes = st.sampled_from(ReplayClass)
 
@@ -30,23 +30,10 @@ def test_nothing_is_trimmed_or_folded(text: str) -> None:
     assert parse_class(text) is None
 
 
-@given(classes, classes)
-def test_a_caller_makes_a_contract_stricter_and_never_laxer(one: ReplayClass, other: ReplayClass) -> None:
-    both = stricter(one, other)
-    assert both in (one, other)
-    assert both.strictness == max(one.strictness, other.strictness)
-    assert both is stricter(other, one)
-
-
-def test_strictness_goes_from_a_look_to_what_cannot_be_taken_back() -> None:
-    assert [item.strictness for item in ReplayClass] == [0, 1, 2, 3]
-
-
-def test_what_is_not_declared_is_irreversible_and_honours_no_keys() -> None:
+def test_what_is_not_declared_is_irreversible() -> None:
     assert SSH_COMMAND.replay_class is ReplayClass.IRREVERSIBLE
     bare = Contract("bare")
-    assert (bare.replay_class, bare.keys, bare.key_window) == (ReplayClass.IRREVERSIBLE, False, 0.0)
-    assert (bare.window, bare.resend_limit) == (600.0, 3)
+    assert (bare.replay_class, bare.window, bare.resend_limit) == (ReplayClass.IRREVERSIBLE, 600.0, 3)
 
 
 def test_a_contract_cannot_be_changed() -> None:
