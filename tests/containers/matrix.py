@@ -211,7 +211,7 @@ class Visitor:
             *zip(NAMES, values, strict=True),
             ("PERL_BADLANG", b"0"),
         )  # fish sets a locale that is not there
-        options = RunOptions(env=env, stdin=DATA)
+        options = RunOptions(env=env, stdin=DATA, reconnect=10)
         return await self._run(["perl", "-e", TELL, *words], options)
 
     async def _run(self, argv: Sequence[str | bytes], options: RunOptions, port: int | None = None) -> Told:
