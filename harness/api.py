@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from harness import alike
 from harness.accepting import Admission, Wish, admit
 from harness.compose import Composition, compose
 from harness.core.action import Content, SshAction, SshTarget
@@ -383,6 +384,13 @@ class Harness:
         found = await self._world.journal.find(Query(unresolved=unresolved, limit=limit))
         return [from_record(await self._known(execution)) for execution in found]
 
+    async def like(self, execution: ExecutionId, limit: int) -> tuple[Sequence[Result], Sequence[Result]]:
+        """Its twins (equal effect) and near ones (same place and program), at most so many of each. Raises RequestError for an unknown ID."""
+        record = await self._known(execution)
+        found = [await look(self._world.journal, record, limit) for look in (alike.twins, alike.near)]
+        twins, near = ([from_record(each) for each in records] for records in found)
+        return twins, near
+
     async def show(self, execution: ExecutionId, *, probe: bool = False) -> tuple[Result, tuple[Event, ...]]:
         """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""
         record = await self._known(execution)
@@ -463,3 +471,15 @@ class Harness:
     def _job(self, execution: ExecutionId, record: Record) -> Job:
         owned = Owned(self._world.run, record.epoch)
         return Job(execution, record, owned, Tap(execution, self._world.spool, None))
+
+
+def _refuse_twice(targets: Sequence[SshTarget]) -> None:
+    """Raises RequestError where two of them are one place, whatever they are called."""
+    names: dict[str, str] = {}
+    for target in targets:
+        earlier = names.get(target.place)
+        if earlier is not None:
+            alike = f"{earlier} and {target.name} are one host"
+            same = f"{target.name} is named twice" if earlier == target.name else alike
+            raise RequestError(f"{same} ({target.place}); nothing was sent", "name it once")
+        names[target.place] = target.name
