@@ -42,6 +42,7 @@ class Wish:
     again: ExecutionId | None = None
     agent: bool = False
     ephemeral: bool = False
+    expect_reboot: bool = False
     correlation: str | None = None
 
 
@@ -111,6 +112,7 @@ def _accepted(world: World, action: SshAction, wish: Wish, contract: Contract) -
         has_unless=command.unless is not None,
         has_verify=command.verify is not None,
         ephemeral=wish.ephemeral,
+        expect_reboot=wish.expect_reboot,
     )
 
 
@@ -167,8 +169,15 @@ def _admission(decided: Association, execution: ExecutionId, wish: Wish) -> Admi
             what = f"{named} belongs to another action ({decided.execution}); nothing was sent"
             return Admission(decided, None, refusal=RequestError(what, f"harness show {decided.execution}"))
         case Twin():
-            what = f"the same action is open as {decided.execution} and may have run; nothing was sent"
-            hint = (
-                f"harness attach {decided.execution}   (or, to run it once more: --again {decided.execution})"
-            )
-            return Admission(decided, None, refusal=RequestError(what, hint))
+            return Admission(decided, None, refusal=_twin(decided))
+
+
+def _twin(twin: Twin) -> RequestError:
+    name, again = twin.execution, f"or, to run it once more: --again {twin.execution}"
+    if twin.settled:
+        what = f"the same action ran as {name}, or did not: its outcome stays unknown; nothing was sent"
+        return RequestError(what, f"harness show {name}   ({again})")
+    return RequestError(
+        f"the same action is open as {name} and may have run; nothing was sent",
+        f"harness attach {name}   ({again})",
+    )

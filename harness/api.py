@@ -179,9 +179,7 @@ class Harness:
     def targets(self, hosts: Sequence[str], options: RunOptions) -> list[SshTarget]:
         """The places behind hosts and `@group`s; one that comes through a group and is there already counts once. Raises RequestError."""
         named = [(each.group, self._target(each.host, options)) for each in self._parts.expand(hosts)]
-        typed = [target.place for group, target in named if group is None]
-        if len(set(typed)) < len(typed):
-            raise RequestError("a host is named twice; nothing was sent")
+        _refuse_twice([target for group, target in named if group is None])
         found = {target.place: target for group, target in named if group is not None}
         found |= {target.place: target for group, target in named if group is None}
         return [found[place] for place in dict.fromkeys(target.place for _, target in named)]
@@ -212,6 +210,7 @@ class Harness:
             key=options.key,
             again=options.again,
             ephemeral=self._parts.config.ephemeral(action.target.name, action.target.host),
+            expect_reboot=options.expect_reboot,
         )
         admission = await admit(self._world, action, wish)
         if admission.execution is not None:
@@ -222,7 +221,7 @@ class Harness:
     def _asking(self, options: RunOptions) -> Asking:
         return Asking(
             deadline=self._until(options.wait),
-            reconnect=options.reconnect,
+            reconnect=options.patience,
             detach=options.detach,
             fetch=not options.detach,
         )
@@ -265,7 +264,7 @@ class Harness:
             listener,
             machine=world.machine,
             wait=wait,
-            reconnect=options.reconnect,
+            reconnect=options.patience,
         )
         return from_marker(report)
 

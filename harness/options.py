@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from harness.core.action import Content, SshCommand
 from harness.core.contract import ReplayClass
@@ -13,13 +14,17 @@ from harness.ports import RequestError
 
 Words = Sequence[str | bytes]
 
+RECONNECT: Final = 300.0
+RECONNECT_AFTER_REBOOT: Final = 900.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """How a command runs and how the caller waits. Times are seconds.
 
     `stdin`: the bytes, or a function that gives the next piece each time it is called and b"" at the end; None sends nothing. `wait`: how long
-    the caller waits (None: to the end). `reconnect`: for how long a lost host is tried again. `timeout`: the command's limit on the host.
+    the caller waits (None: to the end). `reconnect`: for how long a lost host is tried again (None: `RECONNECT`). `timeout`: the command's limit on
+    the host. `expect_reboot`: the command restarts the host; then `verify`, asked when it is back, decides, not the command's own end.
     """
 
     replay_class: ReplayClass = ReplayClass.IRREVERSIBLE
@@ -36,9 +41,17 @@ class RunOptions:
     store: str | None = None
     marked: bool = True
     wait: float | None = None
-    reconnect: float = 300.0
+    reconnect: float | None = None
+    expect_reboot: bool = False
     detach: bool = False
     ssh: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def patience(self) -> float:
+        """For how long a lost host is tried again."""
+        if self.reconnect is not None:
+            return self.reconnect
+        return RECONNECT_AFTER_REBOOT if self.expect_reboot else RECONNECT
 
 
 def word_of(word: str | bytes) -> bytes:
@@ -64,6 +77,11 @@ def argv_of(words: Words) -> tuple[bytes, ...]:
 def command_of(argv: Words, options: RunOptions, stdin: Content | None) -> SshCommand:
     """The command that `argv` and `options` mean, with `stdin` as it is kept. Raises RequestError for what makes no sense."""
     words = argv_of(argv)
+    if options.expect_reboot and options.verify is None:
+        raise RequestError(
+            "expect_reboot ends in a check when the host is back, not in success: it needs verify; nothing was sent",
+            "verify: a command that exits 0 where the effect is there",
+        )
     if not options.marked:
         _check_unmarked(words, options)
     return SshCommand(

@@ -33,10 +33,12 @@ from harness.core.ids import (
     new_token,
     parse_witness,
 )
+from harness.core.markers import StartRecord
 from harness.core.reports import (
     Contacted,
     DispatchReport,
     Lost,
+    MarkerReport,
     NotSent,
     OtherStore,
     ProbeReport,
@@ -46,6 +48,7 @@ from harness.core.reports import (
 from harness.core.state import Record, State
 from harness.core.stored import NotStored, load_action
 from harness.marked import (
+    SAME_BOOT,
     After,
     CancelAsk,
     FenceAsk,
@@ -55,6 +58,7 @@ from harness.marked import (
     Permit,
     ProbeAsk,
     plain_line,
+    under_another_boot,
 )
 from harness.ports import (
     CredentialError,
@@ -201,7 +205,7 @@ class Performer:
             argv=command.argv,
             cwd=command.cwd,
             env=(*command.env, *secrets),
-            verify=command.verify,
+            verify=None if accepted.expect_reboot else command.verify,
             timeout=command.timeout,
             after=after,
             stdin_size=kept.size if kept is not None else 0,
@@ -228,11 +232,12 @@ class Performer:
         world = self._world
 
         async def permit(offer: Offer) -> AttemptPlanned | Stop:
-            if not await self._chain_knows(offer.contacted):
-                text = (
-                    "the host has seen later events of this journal than it has: it was copied or rolled back"
+            if offer.contacted is not None and not await self._chain_knows(offer.contacted):
+                # Whatever else this journal would send has maybe been sent by the one that it was copied from.
+                await world.journal.distrust(
+                    f"{job.target.place} has seen later events of this journal than it has: it was copied or rolled back"
                 )
-                return Stop("journal", text)
+                return Stop("journal", "a host has seen later events of this journal than it has")
             with self._noting(offer.contacted) as fresh:
                 seen = [world.event(ContactObserved(each), job.execution, job.owned) for each in fresh]
                 token, now = world.token(), world.machine.now()
@@ -256,9 +261,9 @@ class Performer:
         finally:
             self._noted.difference_update(each.witness for each in fresh)
 
-    async def _chain_knows(self, contacted: Contacted | None) -> bool:
+    async def _chain_knows(self, contacted: Contacted) -> bool:
         """Whether our chain has the event that this journal's newest witness on the host names: else the host has seen more of it than we have."""
-        if contacted is None or contacted.newest is None:
+        if contacted.newest is None:
             return True
         parts = parse_witness(contacted.newest)
         return isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16)
@@ -299,26 +304,26 @@ class Performer:
             self._world.news(job.execution, "lost", report.text)
         return (_probed(report, None),)
 
-    async def check(self, job: Job) -> tuple[Body, ...]:
-        """Asks the `unless` question."""
+    async def check(self, job: Job, verify: bool = False) -> tuple[Body, ...]:
+        """Asks the `unless` question; or the verify command, if the host has another boot id than the one that the start marker names."""
+        name = "verify" if verify else "unless"
         try:
             action = self.action(job)
             secrets = await self._secrets(action)
         except (SpoolError, CredentialError):
-            return (ProbeObserved(CheckAnswer(None)),)
+            return (ProbeObserved(CheckAnswer(None, name)),)
         command = action.command
-        if command.unless is None:
-            return (ProbeObserved(CheckAnswer(None)),)
-        question = MarkedRequest(
-            command.unless,
-            command.cwd,
-            (*command.env, *secrets),
-            timeout=command.timeout,
-            at_home=action.target.become is not None,
-        )
+        words = _after_restart(job.record, command.verify) if verify else command.unless
+        if words is None:
+            return (ProbeObserved(CheckAnswer(None, name)),)
+        env, become = (*command.env, *secrets), action.target.become
+        question = MarkedRequest(words, command.cwd, env, timeout=command.timeout, at_home=become is not None)
         ask = probe_ask(job.record)
         answer = await self._world.marked.check(job.target, question, ask.store_path, ask.host_key)
-        return (ContactObserved(answer),) if isinstance(answer, Unreachable) else (ProbeObserved(answer),)
+        if isinstance(answer, Unreachable):
+            return (ContactObserved(answer),)
+        same = verify and answer.status == SAME_BOOT
+        return (ProbeObserved(CheckAnswer(None, "restart") if same else CheckAnswer(answer.status, name)),)
 
     async def cancel(self, job: Job, only_if_not_started: bool) -> tuple[Body, ...]:
         """Stops it on the host: a fence where it has not started, else (unless only that was asked) TERM and KILL."""
@@ -398,6 +403,15 @@ def probe_ask(record: Record) -> ProbeAsk:
     if peer is None:
         return ProbeAsk(record.execution)
     return ProbeAsk(record.execution, peer.witness, peer.store_id, peer.store_path, peer.host_key)
+
+
+def _after_restart(record: Record, verify: tuple[bytes, ...] | None) -> tuple[bytes, ...] | None:
+    """The verify command for a host that has restarted since the start marker; None where either is not known."""
+    report = record.evidence
+    start = report.start if isinstance(report, MarkerReport) else None
+    if verify is None or not isinstance(start, StartRecord):
+        return None
+    return under_another_boot(start.boot, verify)
 
 
 def _stopped(stop: Stop) -> tuple[Body, ...]:

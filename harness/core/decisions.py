@@ -66,7 +66,9 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Ask the `unless` question on the host."""
+    """Ask the `unless` question on the host; `verify`: that one instead, if the host has restarted."""
+
+    verify: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +202,18 @@ class Case:
     def check(self) -> CheckAnswer | None:
         """The newest answer to the `unless` question or the lookup, if it still holds: what was there once has been done."""
         answer, at = self.record.check, self.record.check_at
+        if answer is not None and answer.question != "unless":
+            return None
         if answer is None or answer.status == 0:
             return answer
         return answer if at is not None and not earlier(at, self.ask.since) else None
+
+    @property
+    def verified(self) -> CheckAnswer | None:
+        """What verify, or the host for it, answered in this asking."""
+        answer, at = self.record.check, self.record.check_at
+        now = at is not None and not earlier(at, self.ask.since)
+        return answer if answer is not None and answer.question != "unless" and now else None
 
     @property
     def pause(self) -> float:
@@ -298,6 +309,8 @@ def describe(record: Record) -> str:
         parts.append(f"the store says {record.evidence.state.value}{proven}")
     if isinstance(record.evidence, OtherStore):
         parts.append("another store answered")
+    if record.check is not None and record.check.question == "restart":
+        parts.append("the host has not restarted")
     if record.misses > 0 and record.missed is not None:
         parts.append(f"last contact failed: {record.missed.reason}")
     newest = record.attempts[-1].report if record.attempts else None

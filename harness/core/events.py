@@ -89,7 +89,7 @@ class Accepted:
     `credential_ref` is a credential that was chosen by name, None where the login is left to ssh_config and the agent: what an attempt logged
     in with then stands in its plan. `deadline_us` is the contract's deadline, microseconds after acceptance. `after` names the execution that
     this one follows; `after_finished` says that a person asked for another although that one finished. `chain` counts the automatic
-    follow-ups before this one.
+    follow-ups before this one. `expect_reboot`: the host restarts on the way, and verify is asked after that, not by the wrapper.
     """
 
     kind: ClassVar[str] = "execution.accepted"
@@ -124,6 +124,7 @@ class Accepted:
     edge: str = "external_action"
     ephemeral: bool = False
     http: HttpTerms | None = None
+    expect_reboot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +241,14 @@ class AttemptObserved:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """The exit status of an `unless` question: 0 the effect is there, 1 it is not, else (and None: no answer) unknown."""
+    """The exit status of a question that was asked by running a command; None: no answer.
+
+    `question` is `unless` (0 the effect is there, 1 it is not, else unknown), `verify` (0 confirms it), asked after a restart, or `restart`:
+    verify was not run, because the host has not restarted.
+    """
 
     status: int | None
+    question: str = "unless"
 
 
 @dataclass(frozen=True, slots=True)

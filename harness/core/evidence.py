@@ -37,6 +37,9 @@ class Evidence(Enum):
     FINISHED = "SSH: ended or finished, ours"
     VERIFY_DOUBT = "SSH: verify failed, missing, or contradicting the status"
     FENCED = "SSH: fenced, or closed at the gate"
+    RESTART = (
+        "SSH: a restart is expected (`--expect-reboot`), and it is lost, or ended with 0 or as if killed"
+    )
     LOST = "SSH: lost"
     UNREACHABLE = "SSH: unreachable, or another store answered"
     DOUBT = "SSH: our store without our witness, damaged marker, not ours, started once and now absent, methods disagree"
@@ -98,13 +101,13 @@ _FINAL: Final = frozenset({Evidence.FINISHED, Evidence.VERIFY_DOUBT, Evidence.FE
 def _marked(record: Record, since: Moment) -> Evidence:
     """The row by what the store said last, if that still holds.
 
-    An end holds for good, a loss for this asking; everything else is asked again after a failed contact.
+    An end holds for good, a loss (to an expected restart, too) for this asking; everything else is asked again after a failed contact.
     """
     row = Evidence.UNREACHABLE
     if isinstance(record.evidence, MarkerReport):
         row = _marker(record, record.evidence)
     old = record.evidence_at is None or earlier(record.evidence_at, since)
-    if row in _FINAL or (row is Evidence.LOST and not old):
+    if row in _FINAL or (row in (Evidence.LOST, Evidence.RESTART) and not old):
         return row
     if record.misses > 0 and record.missed_at is not None:
         return Evidence.UNASKED if earlier(record.missed_at, since) else Evidence.UNREACHABLE
@@ -127,7 +130,25 @@ def _marker(record: Record, report: MarkerReport) -> Evidence:
             good = isinstance(report.start, StartRecord) and record.owns(report.start)
         case _:
             good = record.owns(report.finish if report.state is MarkerState.FINISHED else report.ended)
+    if good and record.accepted.expect_reboot:
+        return _of_restart(row, report)
     return row if good else Evidence.DOUBT
+
+
+def _of_restart(row: Evidence, report: MarkerReport) -> Evidence:
+    """The row where the host is to restart: what a restart ends, or comes after, is not judged before verify was asked there."""
+    if row is Evidence.LOST:
+        return Evidence.RESTART
+    end = end_of(report) if row is Evidence.VERIFY_DOUBT else None
+    if end is None or end.verify_status is not None:
+        return row
+    killed = end.signal is not None or (end.exit_status or 0) >= _SIGNALLED
+    return (
+        Evidence.RESTART if end.reason == "exit" and (end.exit_status == 0 or killed) else Evidence.FINISHED
+    )
+
+
+_SIGNALLED: Final = 128  # a shell's number for the first that a signal ended, less one
 
 
 def _gate_seen(record: Record) -> bool:

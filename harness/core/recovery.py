@@ -12,6 +12,7 @@ from typing import Final
 
 from harness.core import cells_http as http
 from harness.core import cells_ssh as ssh
+from harness.core.cells_restart import verify_after_restart
 from harness.core.contract import ReplayClass
 from harness.core.decisions import (
     POLL_SECONDS,
@@ -68,6 +69,10 @@ CHECK_FOLLOW_UP: Final = Rule(
 LOST_REVIEW: Final = Rule("review", ssh.lost_review)
 VERIFY_REVIEW: Final = Rule("review", ssh.verify_review)
 VERIFY_CHECK: Final = Rule("ask `unless`, then decide", ssh.verify_check)
+VERIFY_AFTER_RESTART: Final = Rule(
+    "`verify`, once the host has another boot id: 0 -> `succeeded`; else review; until then wait, ask again",
+    verify_after_restart,
+)
 KEEP_TRYING: Final = Rule(
     "back off, ask again; at the caller's deadline leave `unknown`; at the contract's: review (`read_only`: `unknown`)",
     ssh.keep_trying,
@@ -120,6 +125,7 @@ TABLE: Final[dict[Evidence, dict[ReplayClass, Rule]]] = {
     Evidence.FINISHED: _all(ADOPT),
     Evidence.VERIFY_DOUBT: _row(ADOPT, VERIFY_REVIEW, VERIFY_CHECK, VERIFY_REVIEW),
     Evidence.FENCED: _all(FENCED),
+    Evidence.RESTART: _all(VERIFY_AFTER_RESTART),
     Evidence.LOST: _row(FOLLOW_UP, FOLLOW_UP_IF_WANTED, CHECK_FOLLOW_UP, LOST_REVIEW),
     Evidence.UNREACHABLE: _all(KEEP_TRYING),
     Evidence.DOUBT: _row(DOUBT_ANEW, DOUBT_REVIEW, DOUBT_REVIEW, DOUBT_REVIEW),

@@ -3,6 +3,7 @@
 from harness.marked.collecting import Collecting
 from harness.marked.contacts import CONTACT_SECONDS
 from harness.marked.messages import (
+    SAME_BOOT,
     After,
     CancelAsk,
     DispatchSink,
@@ -13,6 +14,7 @@ from harness.marked.messages import (
     Sink,
     WrapperText,
     plain_line,
+    under_another_boot,
 )
 from harness.marked.patience import Waits
 from harness.marked.protocol import Marked, Permit
@@ -20,6 +22,7 @@ from harness.marked.questions import Cancelled, Probed
 
 __all__ = [
     "CONTACT_SECONDS",
+    "SAME_BOOT",
     "After",
     "CancelAsk",
     "Cancelled",
@@ -36,4 +39,5 @@ __all__ = [
     "Waits",
     "WrapperText",
     "plain_line",
+    "under_another_boot",
 ]

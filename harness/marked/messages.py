@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from harness.core.action import SshTarget
 from harness.core.events import Peer
@@ -215,6 +215,16 @@ def run_request(execution: ExecutionId, request: MarkedRequest, peer: Peer, toke
     place = Place(peer.store_path, peer.store_id)
     sections = sections_of(request)
     return encode(Verb.RUN, nonce, place.keys() + run_keys(execution, request, peer, token), sections)
+
+
+_OTHER_BOOT: Final = b'read -r h_b </proc/sys/kernel/random/boot_id && [ -n "$h_b" ] && [ "$h_b" != "$0" ] || exit 250; exec "$@"'
+SAME_BOOT: Final = 250
+"""The exit status of a question that was not asked, because the host has not restarted."""
+
+
+def under_another_boot(boot: str, question: Sequence[bytes]) -> tuple[bytes, ...]:
+    """`question`, asked only if the host's boot id is known and is not `boot`."""
+    return (b"sh", b"-c", _OTHER_BOOT, boot.encode("ascii"), *question)
 
 
 def plain_line(argv: Sequence[bytes]) -> str:

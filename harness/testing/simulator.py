@@ -23,6 +23,7 @@ from harness.core.ids import ExecutionId, StoreId, Token, Witness
 from harness.core.markers import FinishRecord, encode_record
 from harness.core.reports import Lost, MarkerState, NotSent, Step, Unreachable
 from harness.core.request import Request, Verb, decode, decode_path, encode_path, unquote
+from harness.marked import SAME_BOOT, under_another_boot
 from harness.ports import Channel, Connection, Stream
 from harness.testing.simulated_link import Cut, Fault, SimChannel, SimConnection, SimulatedCrash
 from harness.testing.simulated_parts import CAPS, STORE_PATH, Follower, Script, SimulatedWrapper
@@ -330,14 +331,23 @@ class SimulatedHost:
     ) -> None:
         store = self.stores.get(path)
         if verb is Verb.CHECK:
-            script = self._effect(None, unquote(request.sections["command"]))
-            self._trailer(channel, nonce, f"check status={script.status}")
+            self._trailer(
+                channel, nonce, f"check status={self._checked(unquote(request.sections['command']))}"
+            )
         elif store is None or request.one("store") not in (None, store.store_id):
             self._trailer(channel, nonce, "store-changed")
         elif verb is Verb.FOLLOW:
             self._follow(channel, nonce, store, request)
         else:
             self._run(channel, nonce, store, request, stdin)
+
+    def _checked(self, argv: tuple[bytes, ...]) -> int:
+        """The status of a question; one that is only for another boot than the named one is not asked in that."""
+        if argv[:3] == under_another_boot("", ())[:3]:
+            if argv[3] == self.boot_id.encode():
+                return SAME_BOOT
+            argv = argv[4:]
+        return self._effect(None, argv).status
 
     def _follow(self, channel: SimChannel, nonce: str, store: SimStore, request: Request) -> None:
         found = store.find(ExecutionId((request.one("id") or "").split(" ")[0]))

@@ -206,6 +206,7 @@ HISTORIES: dict[Evidence, tuple[dict[str, Any], tuple[Body, ...]]] = {
     Evidence.VERIFY_DOUBT: ({"has_verify": True}, (*_STARTED, finished(0, verify=1))),
     Evidence.FENCED: ({}, (*_SENT, probe(MarkerState.FENCED))),
     Evidence.LOST: ({}, (*_STARTED, probe(MarkerState.LOST))),
+    Evidence.RESTART: ({"has_verify": True, "expect_reboot": True}, (*_STARTED, probe(MarkerState.LOST))),
     Evidence.UNREACHABLE: ({}, (*_SENT, contact(DOWN))),
     Evidence.DOUBT: ({}, (*_SENT, probe(MarkerState.ABSENT, proven=False))),
     Evidence.UNMARKED_EXITED: ({"marked": False}, (planned(), ended_with(Exited(0, None)))),

@@ -148,6 +148,8 @@ class World:
             case Follow(wait=wait):
                 self.now += 5.0 if wait else 0.0
                 return (self._next(tuple(ProbeObserved(answer) for answer in self.answers)),)
+            case Check(verify=True):
+                return (self._next(tuple(ProbeObserved(_of_verify(answer)) for answer in self.questions)),)
             case Check() | Lookup():
                 return (self._next(tuple(ProbeObserved(answer) for answer in self.questions)),)
             case Settle(settled=outcome):
@@ -172,6 +174,13 @@ class World:
         peer: Peer = PEER if found.accepted.marked else BARE_PEER
         plan = AttemptPlanned(number, token(number), peer, "operator", DAY_US)
         return plan, AttemptSent(number), AttemptObserved(number, report, 0)
+
+
+def _of_verify(answer: CheckAnswer | Unreachable) -> CheckAnswer | Unreachable:
+    """The same answer to the verify question; no answer stands for a host that has not restarted."""
+    if isinstance(answer, Unreachable):
+        return answer
+    return CheckAnswer(answer.status, "restart" if answer.status is None else "verify")
 
 
 def drive(found: Record, world: World, waiting: bool) -> tuple[Record, Decision, list[Decision]]:

@@ -39,6 +39,7 @@ def _fields(action: SshAction, options: RunOptions, digest: str) -> Fields:
         ("timeout", command.timeout),
         ("unless", None if command.unless is None else shown(command.unless)),
         ("verify", None if command.verify is None else shown(command.verify)),
+        ("expect_reboot", options.expect_reboot or None),
         ("marked", command.marked),
         ("class", options.replay_class.value),
         ("key", options.key),

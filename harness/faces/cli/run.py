@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -34,8 +34,6 @@ from harness.faces.cli.run_line import RunCommand
 from harness.faces.cli.watching import Left, Watch
 from harness.ports import HarnessError
 from harness.result import Result
-
-RECONNECT: Final = RunOptions().reconnect
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,15 @@ class Call:
 @click.option("--timeout", cls=Once, type=SECONDS, help="Time limit of the command, kept on the host.")
 @click.option("--wait", cls=Once, type=SECONDS, help="How long to wait here; the command goes on.")
 @click.option(
-    "--reconnect", cls=Once, type=SECONDS, help="How long to try to reach a lost host again (default 300)."
+    "--reconnect",
+    cls=Once,
+    type=SECONDS,
+    help="How long to try to reach a lost host again (default 300; with --expect-reboot 900).",
+)
+@click.option(
+    "--expect-reboot",
+    is_flag=True,
+    help="The command restarts the host: --verify decides, asked when it is back.",
 )
 @click.option(
     "--key",
@@ -156,11 +162,27 @@ def _check(given: dict[str, Any]) -> None:
         raise Senseless("there is no HOST")
     if given["source"] is not None and given["no_stdin"]:
         raise Senseless("--stdin sends a stdin and -n none: take one of them")
-    for option in ("verify", "unless", "store", "become", "cwd", "timeout", "env", "secret_env", "detach"):
+    for option in (
+        "verify",
+        "unless",
+        "store",
+        "become",
+        "cwd",
+        "timeout",
+        "env",
+        "secret_env",
+        "detach",
+        "expect_reboot",
+    ):
         if given["unmarked"] and given[option]:
             raise Senseless(
                 f"--unmarked leaves nothing on the host, so --{option.replace('_', '-')} cannot be kept"
             )
+    if given["expect_reboot"] and given["verify"] is None:
+        raise Senseless(
+            "--expect-reboot ends in a check when the host is back, not in success: it needs --verify CMD",
+            "add --verify CMD, a command that exits 0 where the effect is there",
+        )
     if given["detach"] and given["wait"] is not None:
         raise Senseless("--detach does not wait, so --wait has no meaning")
     ready = (
@@ -187,7 +209,8 @@ def _options(given: dict[str, Any]) -> RunOptions:
         store=store_path(given),
         marked=not given["unmarked"],
         wait=seconds(given["wait"]),
-        reconnect=RECONNECT if given["reconnect"] is None else float(given["reconnect"]),
+        reconnect=None if given["reconnect"] is None else float(given["reconnect"]),
+        expect_reboot=given["expect_reboot"],
         detach=given["detach"],
         ssh=ssh_pairs(given),
     )

@@ -91,7 +91,8 @@ def _not_started(result: Result, host: str, command: SshCommand | None) -> None:
         evidence = refused_there(result.reason, command) or evidence
     proof = "it did not run, and cannot any more" if sent else say.NOTHING_SENT
     told, _, step = evidence.partition("; next: ")
-    what = result.reason if told in (result.reason, proof) else f"{result.reason}: {told}"
+    nothing_new = told in (result.reason, proof, f"{result.reason} before anything was sent")
+    what = result.reason if nothing_new else f"{result.reason}: {told}"
     say.error(f"{host}: {what}", step, proof)
 
 
@@ -116,7 +117,7 @@ def _ended(result: Result, host: str, command: SshCommand | None) -> None:
         say.line(f"{host}: {result.execution_id} was stopped on request")
     elif result.reason == "already-there":
         say.line(f"{host}: the effect is there already; the command was not run")
-    elif result.reason == "check":
+    elif result.reason in ("check", "restart"):
         evidence = (
             result.record.settled.evidence if result.record and result.record.settled else "unless decided"
         )
@@ -134,7 +135,7 @@ def _outputs(result: Result, host: str) -> None:
         record is None
         or not record.accepted.marked
         or not record.attempts
-        or result.reason in ("resolved", "check", "already-there")
+        or result.reason in ("resolved", "check", "restart", "already-there")
     ):
         return
     if record.spooled is None or result.stdout.size is None:

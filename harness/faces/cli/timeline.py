@@ -145,10 +145,16 @@ def _contact(report: Contacted | Unreachable) -> str:
     return f"{report.reason} at {report.step.name.lower()}{f': {report.text}' if report.text else ''}"
 
 
+def _question(answer: CheckAnswer) -> str:
+    if answer.question == "restart":
+        return "verify was not asked: the host has not restarted"
+    return f"{answer.question}: {'no answer' if answer.status is None else f'exit status {answer.status}'}"
+
+
 def _probe(report: MarkerReport | Unreachable | OtherStore | CheckAnswer) -> str:
     match report:
         case CheckAnswer():
-            return f"unless: {'no answer' if report.status is None else f'exit status {report.status}'}"
+            return _question(report)
         case MarkerReport():
             status = f", exit status {report.finish.status}" if report.finish is not None else ""
             return f"the store says {report.state.value}{status}{'' if report.proven else ' (without our witness)'}"
