@@ -46,30 +46,33 @@ def command(executions: tuple[str, ...], watch: bool, pause: str | None, as_json
     async def work(harness: Harness) -> int:
         found = [await session.find(harness, name) for name in names]
         told = _Told(as_json)
-        results: Sequence[Result] = await harness.recover(found)
-        told.tell(results)
-        if not results and not as_json:
-            json_out.put("nothing is open\n")
         if watch:
-            results = await _watched(harness, found, results, told, longest)
+            results = await _watched(harness, found, told, longest)
+        else:
+            results = await harness.recover(found)
+            told.tell(results)
         return UNKNOWN if any(result.state is not State.SETTLED for result in results) else 0
 
     return session.call(work)
 
 
 async def _watched(
-    harness: Harness, asked: Sequence[ExecutionId], results: Sequence[Result], told: _Told, longest: float
+    harness: Harness, asked: Sequence[ExecutionId], told: _Told, longest: float
 ) -> Sequence[Result]:
     """Round after round until nothing is open, or Ctrl-C: what the last one said. A change begins the pauses anew."""
     pause, watch = min(FIRST_PAUSE, longest), Watch()
+    results: Sequence[Result] = ()
     watch.begin()
     try:
+        results = await watch.over(harness.recover(asked))
+        told.tell(results)
         while any(result.state is not State.SETTLED for result in results):
             await watch.over(asyncio.sleep(pause))
             results = await watch.over(_round(harness, asked, results))
             pause = min(FIRST_PAUSE if told.tell(results) else pause * _GROWTH, longest)
     except Left as left:
         say.line(f"{left.text}; nothing on the hosts was touched")
+        results = results or await harness.list(unresolved=True, limit=None)
     return results
 
 
@@ -92,6 +95,8 @@ class _Told:
     def tell(self, results: Sequence[Result]) -> bool:
         """Says what has changed; whether anything has. Raises Unwritable."""
         changed = [result for result in results if self._said.get(result.execution_id) != _looks(result)]
+        if not results and not self._said and not self._as_json:
+            json_out.put("nothing is open\n")
         self._said.update({result.execution_id: _looks(result) for result in changed})
         if self._as_json:
             json_out.write(changed)
