@@ -56,10 +56,11 @@ BOOT: Final = (
 INSTALL_BOOT: Final = (
     "umask 077;"
     + _STORE
-    + 'n=;h_new=;while IFS= read -r l;do case $l in "bytes "*)n=${l#* };;"@$4 end")break;;esac;done;'
-    + 'if [ -n "$d" ]&&mkdir -p "$d/bin"&&set -C&&head -c "${n:-0}" >"$d/bin/t.$4"&&set +C;then h_new=$d/bin/t.$4;fi;'
-    + 'if [ -n "$h_new" ]&&[ "$(wc -c <"$h_new")" -eq "${n:--1}" ];then . "$h_new";'
-    + 'else r=install;[ -z "$h_new" ]||{ rm -f "$h_new";r=request;};p=$d;until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;'
+    + 'n=0 h_new= t=$d/bin/t.$4;while IFS= read -r l;do case $l in "bytes "*)n=${l#* };;"@$4 end")break;;esac;done;'
+    + 'if [ -n "$d" ]&&mkdir -p "$d/bin"&&set -C&&head -c "$n" >"$t"&&set +C;then h_new=$t;fi;'
+    + 'if [ -s "$h_new" ]&&[ "$(wc -c <"$h_new")" -eq "$n" ];then . "$h_new";'
+    + 'else r=install;[ -z "$h_new" ]||r=request;rm -f "$h_new";p=$d;'
+    + 'until [ -e "$p" ]||[ -z "$p" ];do p=${p%/*};done;[ -w "$p" ]||r=readonly;'
     + '[ -n "$d" ]||r=no-home;'
     + 'echo;echo "@$4 begin answer";echo "error reason=$r";echo "@$4 answer 1 end";fi'
 )

@@ -117,14 +117,15 @@ def test_a_run_whose_seldom_needed_part_was_cut_does_not_pass_its_after_by(host:
     assert not (host.home / "effects").exists()
 
 
-@pytest.mark.parametrize("eaten", ["the last byte", "all"])
+@pytest.mark.parametrize("eaten", ["the last byte", "its head", "all"])
 def test_an_upload_that_did_not_come_whole_installs_nothing_and_says_so(tmp_path: Path, eaten: str) -> None:
     host = Host(tmp_path, "dash")
     text = wrapper_text()
     nonce = hex32()
     process = host.popen(install_boot_string("-", nonce))
     whole = request(nonce, b"bytes %d\n" % len(text)) + text
-    out, err = process.communicate(b"" if eaten == "all" else whole[:-1])
+    left = {"the last byte": whole[:-1], "its head": whole.partition(b"bytes ")[2], "all": b""}
+    out, err = process.communicate(left[eaten])
     assert read_reply(nonce, out, err).lines == ["error reason=request"]
     assert list((host.store / "bin").iterdir()) == []
 
