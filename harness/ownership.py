@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
@@ -12,7 +13,7 @@ from harness.core.evidence import Evidence, classify
 from harness.core.moment import Moment
 from harness.core.state import Record, State
 from harness.perform import Job, World
-from harness.ports import Life, Owned, OwnerLife
+from harness.ports import JournalReadOnly, Life, Owned, OwnerLife
 
 _FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
 _LOOK_SECONDS: Final = 0.1
@@ -79,12 +80,16 @@ async def _stop(work: asyncio.Future[Any]) -> None:
 
 
 async def release(world: World, jobs: Iterable[Job]) -> None:
-    """Lets others drive what is left open of `jobs`: our process may live on for long."""
-    events: list[Event] = []
+    """Lets others drive what is left open of `jobs`: our process may live on for long. A journal that is read-only keeps it of what was sent only."""
+    sent: list[Event] = []
+    unsent: list[Event] = []
     for job in jobs:
         record = await world.journal.record(job.execution)
         unsettled = record is not None and record.state not in (State.SETTLED, State.IN_REVIEW)
         if record is not None and unsettled and record.run == world.run and not record.released:
-            events.append(world.event(OwnerReleased(), job.execution, Owned(record.run, record.epoch)))
-    if events:
-        await world.journal.append(events)
+            event = world.event(OwnerReleased(), job.execution, Owned(record.run, record.epoch))
+            (sent if record.attempts else unsent).append(event)
+    for events in (sent, unsent):
+        if events:
+            with contextlib.suppress(JournalReadOnly):
+                await world.journal.append(events)

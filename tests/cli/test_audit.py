@@ -70,6 +70,24 @@ def test_damage_is_located_and_a_damaged_journal_sends_nothing_until_it_is_adopt
     assert facts(used.types("audit", "verify").out)["chain"] == "adopted"
 
 
+def test_a_home_that_was_put_back_whole_is_told_by_a_host_and_sends_nothing_more(used: Person) -> None:
+    files = [path for path in used.state.iterdir() if path.name in ("journal.db", "journal.note")]
+    before = {path: path.read_bytes() for path in files}
+    assert used.types("run", "db1", "--", "true").code == 0
+    for path in used.state.glob("journal.db-*"):
+        path.unlink()
+    for path, data in before.items():
+        path.write_bytes(data)  # in its place: nothing here tells that it was
+    for host in ("db1", "db2"):
+        refused = used.types("run", host, "--", "true")
+        assert refused.code == 122
+        assert "has seen later events of this journal than it has" in refused.err
+        assert "nothing was sent" in refused.err
+    assert used.types("audit", "verify").code == 1
+    assert used.types("audit", "adopt", "--why", "put back").code == 0
+    assert used.types("run", "db2", "--", "true").code == 0
+
+
 def test_a_damaged_key_file_stops_accepting_only_until_it_is_adopted(used: Person) -> None:
     keys = used.state / "keys" / "hmac"
     whole = keys.read_bytes()
