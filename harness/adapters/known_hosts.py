@@ -1,7 +1,7 @@
 """known_hosts, strictly: which keys of a host are accepted, and in which words another one is refused.
 
 Names are looked up as OpenSSH does: `[host]:port` for another port than 22, then the bare name; a HostKeyAlias alone. An address counts
-only where the caller typed it. A file that is not there is empty; one that cannot be read refuses every host.
+only where the caller typed it. A file that is not there is empty; one that cannot be read refuses every host. `RevokedHostKeys` come on top.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import hmac
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Final
 
 import asyncssh
 
+from harness.adapters import revocations
+from harness.adapters.revocations import Revocations, RevocationsUnreadable
 from harness.adapters.ssh_files import ABSENT, read_regular
 
 Stamp = tuple[tuple[int, ...] | None, ...]
@@ -67,10 +69,11 @@ class Known:
     trusted: tuple[Entry, ...] = ()
     authorities: tuple[Entry, ...] = ()
     revoked: tuple[Entry, ...] = ()
+    digests: Revocations = field(default_factory=Revocations)
 
     def verdict(self, key: asyncssh.SSHKey) -> Verdict:
         """What is to be said of `key`; revoked is stronger than trusted."""
-        if _has(self.revoked, key):
+        if self._revokes(key):
             return Verdict.REVOKED
         if _has(self.trusted, key):
             return Verdict.TRUSTED
@@ -78,9 +81,14 @@ class Known:
 
     def fingerprints(self) -> frozenset[str]:
         """Fingerprints of the plain keys that are accepted now."""
-        return frozenset(
-            fingerprint(entry.key) for entry in self.trusted if not _has(self.revoked, entry.key)
-        )
+        return frozenset(fingerprint(entry.key) for entry in self.trusted if not self._revokes(entry.key))
+
+    def revoked_at(self, key: asyncssh.SSHKey) -> str:
+        """Where a revoked key is revoked, for a person."""
+        return next((entry.where for entry in self.revoked if _has([entry], key)), "RevokedHostKeys")
+
+    def _revokes(self, key: asyncssh.SSHKey) -> bool:
+        return _has(self.revoked, key) or self.digests.name(key)
 
 
 def fingerprint(key: asyncssh.SSHKey) -> str:
@@ -100,8 +108,30 @@ def name_of(host: str, port: int, alias: str | None) -> str:
     return host.lower() if port == DEFAULT_PORT else f"[{host.lower()}]:{port}"
 
 
-def look_up(files: Sequence[str], host: str, port: int, alias: str | None = None) -> Known:
-    """What the files say of a host. Raises KnownHostsUnreadable."""
+def look_up(
+    files: Sequence[str], host: str, port: int, alias: str | None = None, revoked: Sequence[str] = ()
+) -> Known:
+    """What the files say of a host, and the files `revoked` of every host. Raises KnownHostsUnreadable."""
+    known = _named(files, host, port, alias)
+    for path in revoked:
+        known = _without(known, path)
+    return known
+
+
+def _without(known: Known, path: str) -> Known:
+    """`known`, with the keys that the file revokes."""
+    try:
+        gone = revocations.read(path)
+    except RevocationsUnreadable as error:
+        raise KnownHostsUnreadable(error.where, error.why) from None
+    if gone.digests and known.authorities:
+        raise KnownHostsUnreadable(path, "it revokes by digest, which cannot be told of a host's certificate")
+    entries = tuple(Entry(where, key) for where, key in gone.keys)
+    digests = replace(known.digests, digests=known.digests.digests | gone.digests)
+    return replace(known, revoked=known.revoked + entries, digests=digests)
+
+
+def _named(files: Sequence[str], host: str, port: int, alias: str | None) -> Known:
     name = name_of(host, port, alias)
     lines = [line for path in files for line in _read(path)]
     found = _entries(lines, name)
@@ -149,7 +179,8 @@ def _entries(lines: Sequence[_Line], name: str) -> Known:
     for line in lines:
         if line.matches(name) and (key := _key_of(line)) is not None:
             kept[line.marker].append(Entry(line.where, key))
-    return Known(name, *(tuple(kept[marker]) for marker in Marker))
+    trusted, authorities, revoked = (tuple(kept[marker]) for marker in Marker)
+    return Known(name, trusted, authorities, revoked)
 
 
 def _key_of(line: _Line) -> asyncssh.SSHKey | None:

@@ -30,13 +30,12 @@ SYSTEM_CONFIG: Final = "/etc/ssh/ssh_config"
 HONOURED: Final = (
     *("HostName", "Port", "User", "ProxyJump", "HostKeyAlias", "AddressFamily", "Tag"),
     *("IdentityFile", "CertificateFile", "IdentitiesOnly", "IdentityAgent"),
-    *("UserKnownHostsFile", "GlobalKnownHostsFile"),
+    *("UserKnownHostsFile", "GlobalKnownHostsFile", "RevokedHostKeys"),
     *("ConnectTimeout", "ServerAliveInterval", "ServerAliveCountMax"),
 )
 # Keywords that are taken with these values only: with others they would lead elsewhere or let in what they forbid.
 ONLY: Final[Mapping[str, frozenset[str]]] = {
     "ProxyCommand": frozenset({"none"}),
-    "RevokedHostKeys": frozenset({"none"}),
     "KnownHostsCommand": frozenset({"none"}),
     "RemoteCommand": frozenset({"none"}),
     "CanonicalizeHostname": frozenset({"no", "false"}),
@@ -309,6 +308,7 @@ def _settings(answers: Answers, tokens: _Tokens) -> Settings:
         else paths("identityagent", ())[0],
         user_known_hosts_file=paths("userknownhostsfile", DEFAULTS.user_known_hosts_file),
         global_known_hosts_file=paths("globalknownhostsfile", DEFAULTS.global_known_hosts_file),
+        revoked_host_keys=paths("revokedhostkeys", DEFAULTS.revoked_host_keys),
         host_key_alias=alias.lower() if (alias := answers.first("hostkeyalias")) is not None else None,
         address_family=_one_of(answers, "addressfamily", DEFAULTS.address_family, ("any", "inet", "inet6")),
         connect_timeout=_seconds(answers, "connecttimeout") or DEFAULTS.connect_timeout,

@@ -141,7 +141,7 @@ async def _log_in(
     if not _has_local_name():
         text = f"{leg.place}: this process has no user name; next: set LOGNAME"
         return Unreachable(Step.NOTHING, "local-account", permanent=True, text=text)
-    stamp = known_hosts.stamp(leg.settings.known_hosts)
+    stamp = known_hosts.stamp(leg.settings.trust_files)
     known = known_of(leg)
     identities = await ssh_identities.gather(leg.settings)
     watch = Watch(leg, known, identities, progress.unhurried(ask) if ask is not None else None)
@@ -212,7 +212,7 @@ async def _handshake(
             client_factory=lambda: watch,
             username=leg.account,
             # Plain keys are decided by the watch alone; asyncssh needs the others for certificates.
-            known_hosts=([], _keys(known.authorities), _keys(known.revoked), [], [], [], []),
+            known_hosts=([], _keys(known.authorities), _keys(_refused(known)), [], [], [], []),
             host_key_alias=leg.settings.host_key_alias,
             server_host_key_algs=_host_key_algs(known),
             encryption_algs=_FAST_FIRST,
@@ -237,6 +237,11 @@ async def _handshake(
         if line is not None:
             line.close()
         raise
+
+
+def _refused(known: Known) -> tuple[known_hosts.Entry, ...]:
+    """The revoked keys that asyncssh has to know of: in a certificate the watch would not see them."""
+    return known.revoked if known.authorities else ()
 
 
 def _keys(entries: tuple[known_hosts.Entry, ...]) -> list[asyncssh.SSHKey]:

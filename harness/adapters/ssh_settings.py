@@ -32,6 +32,7 @@ class Settings:
     identity_agent: str | None = None
     user_known_hosts_file: tuple[str, ...] = USER_KNOWN_HOSTS
     global_known_hosts_file: tuple[str, ...] = GLOBAL_KNOWN_HOSTS
+    revoked_host_keys: tuple[str, ...] = ()
     host_key_alias: str | None = None
     address_family: str = "any"
     connect_timeout: float = 20.0
@@ -44,6 +45,11 @@ class Settings:
         return tuple(
             os.path.expanduser(path) for path in self.user_known_hosts_file + self.global_known_hosts_file
         )
+
+    @property
+    def trust_files(self) -> tuple[str, ...]:
+        """All files that decide about a host key."""
+        return self.known_hosts + self.revoked_host_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Trust:
 
         A key that a certificate vouched for is not decided here: after a change of the files it has to be shown again.
         """
-        stamp = known_hosts.stamp(self.leg.settings.known_hosts)
+        stamp = known_hosts.stamp(self.leg.settings.trust_files)
         if stamp == self.stamp:
             return True
         try:
@@ -54,7 +54,10 @@ class Trust:
 
 def known_of(leg: Leg) -> Known:
     """What known_hosts says of a machine now. Raises KnownHostsUnreadable."""
-    return known_hosts.look_up(leg.settings.known_hosts, leg.host, leg.port, leg.settings.host_key_alias)
+    settings = leg.settings
+    return known_hosts.look_up(
+        settings.known_hosts, leg.host, leg.port, settings.host_key_alias, settings.revoked_host_keys
+    )
 
 
 class Watch(asyncssh.SSHClient):
@@ -167,13 +170,15 @@ def host_key_refused(
     key = watch.presented
     if key is None or watch.verdict is None:
         if "revoked" in error.reason:  # asyncssh's own word, said before the watch is asked
-            text = f"the host shows a key that is revoked in known_hosts: {_named(known.revoked)}; it is not to be trusted"
+            text = f"the certificate of the host, or its authority, is revoked: {_named(known.revoked)}; it is not to be trusted"
             return refusal("host-key-revoked", f"{leg.place}: {text}")
         return refusal("host-certificate", f"{leg.place}: {host_text(error.reason)}")
     shown = f"the host shows the key {key.get_algorithm()} {known_hosts.fingerprint(key)}"
     match watch.verdict:
         case Verdict.REVOKED:
-            return refusal("host-key-revoked", f"{leg.place}: {shown}, which is revoked in known_hosts")
+            return refusal(
+                "host-key-revoked", f"{leg.place}: {shown}, which is revoked by {known.revoked_at(key)}"
+            )
         case Verdict.CHANGED:
             text = (
                 f"{shown}, but known_hosts has another one: {_named(known.trusted)}; it may be another machine;"
@@ -188,8 +193,9 @@ def host_key_refused(
 
 
 def _named(entries: Sequence[known_hosts.Entry]) -> str:
-    """The first lines of known_hosts, with the fingerprints of their keys."""
-    return ", ".join(f"{one.where} ({known_hosts.fingerprint(one.key)})" for one in entries[:3])
+    """The first places, with the fingerprints of their keys."""
+    more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
+    return ", ".join(f"{one.where} ({known_hosts.fingerprint(one.key)})" for one in entries[:3]) + more
 
 
 def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectError) -> Unreachable:

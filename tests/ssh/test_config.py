@@ -213,7 +213,6 @@ def test_a_file_that_would_accept_any_host_key_changes_nothing(config: Write) ->
     "line",
     [
         "ProxyCommand nc %h %p",
-        "RevokedHostKeys /etc/ssh/revoked",
         "KnownHostsCommand /usr/bin/keys %H",
         "CanonicalizeHostname yes",
         "RemoteCommand tmux attach",
