@@ -211,8 +211,10 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
 
 
 def _make_home(home: Path) -> None:
+    from harness.adapters.durable_files import make_directory
+
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(home)
         status = home.stat()
     except OSError as error:
         raise HarnessError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -9,18 +10,46 @@ from typing import Final
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 _OTHERS: Final = 0o077
+_NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_on_disk: Final[set[tuple[Path, int]]] = set()
+"""Names that this process has seen to be on disk, each with the inode that it is given to."""
 
 
 def make_directory(path: Path) -> None:
-    """Makes `path` and what is missing above it, 0700; a new name is on disk on return. Raises OSError."""
-    if path.is_dir():
+    """Makes `path` and what is missing above it, 0700; its name is on disk on return, whoever made it. Raises OSError."""
+    there = path.is_dir()
+    if there and _named(path) in _on_disk:
         return
-    make_directory(path.parent)
+    if not there:
+        make_directory(path.parent)
+        try:
+            path.mkdir(mode=DIRECTORY_MODE)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
     try:
-        path.mkdir(mode=DIRECTORY_MODE)
-    except FileExistsError:
-        return
+        sync_directory(path.parent)
+    except OSError as error:
+        # Where we may not even look, nobody made `path` for us just now.
+        if not (there and error.errno in _NOT_OURS):
+            raise
+    _on_disk.add(_named(path))
+
+
+def put_on_disk(path: Path) -> None:
+    """Returns when the name that a file was just given is on disk. Raises OSError."""
     sync_directory(path.parent)
+    _on_disk.add(_named(path))
+
+
+def require_on_disk(path: Path) -> None:
+    """Returns when the name of a file that is there is on disk: another process that gave it may not have come to that. Raises OSError."""
+    if _named(path) not in _on_disk:
+        put_on_disk(path)
+
+
+def _named(path: Path) -> tuple[Path, int]:
+    return path, path.stat().st_ino
 
 
 def sync_directory(path: Path) -> None:

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.adapters.durable_files import make_directory, new_file, sync_directory, write_whole
+from harness.adapters.durable_files import (
+    make_directory,
+    new_file,
+    put_on_disk,
+    require_on_disk,
+    write_whole,
+)
 from harness.adapters.file_output import CHUNK, FileOutput, no_room
 from harness.adapters.hmac_keys import KeyRing, reference
 from harness.core.action import Content
@@ -63,10 +69,11 @@ class FileSpool:
         return self.put_stream(lambda: next(pieces))
 
     def _is_whole(self, ref: str) -> bool:
-        """Whether the bytes behind a reference are kept; a name is given only to what is on disk."""
+        """Whether the bytes behind a reference are kept; a name is given only to what is on disk, and is itself there on return."""
         try:
             self.get(ref)
-        except SpoolError:
+            require_on_disk(self._path(ref))
+        except (SpoolError, OSError):
             return False
         return True
 
@@ -77,6 +84,7 @@ class FileSpool:
         """
         folder = self._contents / self._keys.key_id
         try:
+            make_directory(self._contents)
             make_directory(folder)
             with _beside(folder) as (path, descriptor):
                 ref, size = self._write(descriptor, chunks)
@@ -218,7 +226,7 @@ def _name_it(beside: Path, path: Path) -> None:
     """Gives a synced file its name, durably. A file that has the name already is replaced by the same bytes, which heals a damaged one."""
     make_directory(path.parent)
     os.rename(beside, path)
-    sync_directory(path.parent)
+    put_on_disk(path)
 
 
 def _require(ref: str, mac: hmac.HMAC) -> None:

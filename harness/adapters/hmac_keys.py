@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from harness.adapters.durable_files import exposed, make_directory, publish_once, replace
+from harness.adapters.durable_files import exposed, make_directory, publish_once, replace, require_on_disk
 from harness.ports import SpoolError
 
 ALGORITHM: Final = "hmac-sha256"
@@ -122,9 +122,10 @@ def open_keys(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRi
     SpoolError for a file that others can read, that is damaged (KeysDamaged), or that cannot be read.
     """
     try:
+        make_directory(path.parent)
         if not path.exists():
-            make_directory(path.parent)
             publish_once(path, _line(entropy(KEY_BYTES)), entropy(8).hex())
+        require_on_disk(path)
         return KeyRing(_parse(path, _read(path)))
     except OSError as error:
         raise SpoolError(f"the key file {path} cannot be used: {error.strerror}") from error

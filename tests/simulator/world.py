@@ -14,6 +14,7 @@ from typing import Any, cast
 from harness.accepting import Admission, Wish, admit
 from harness.adapters.file_spool import FileSpool
 from harness.adapters.hmac_keys import open_keys
+from harness.compose import KEYS
 from harness.core.action import SshAction, SshCommand, SshTarget
 from harness.core.contract import ReplayClass
 from harness.core.events import Actor
@@ -107,7 +108,7 @@ class Lab:
     def alongside(self, before: int | None = None, after: int | None = None) -> Process:
         """One more process beside those that live."""
         self.host.crashed = False
-        spool = FileSpool(self.path, open_keys(self.path / "keys"))
+        spool = FileSpool(self.path, open_keys(self.path / KEYS))
         run = new_run_id(1, self.machine.entropy(10))
         journal = CrashingJournal(self, before, after)
         marked = Marked(self.host, self.host.wrapper, self.machine, self.journal.head)
