@@ -84,7 +84,7 @@ def exit_codes() -> str:
 def support() -> str:
     """What the container tests saw on every account of docker/shells."""
     seen = tomllib.loads((ROOT / SEEN).read_text(encoding="utf-8"))
-    columns = {"words": "Words, environment", "streams": "stdin, stdout, stderr", "status": "Exit status"}
+    columns = {"words": "Words, environment, directory", "streams": "stdin, stdout, stderr", "status": "Exit status"}
     more = {"signals": "Ended by a signal", "cut": "Link cut in the middle"}
     logins = _table(["Login shell", *columns.values()], _seen(seen["login"], columns))
     shells = _table(["`sh`", *columns.values(), *more.values()], _seen(seen["sh"], columns | more))

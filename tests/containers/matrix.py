@@ -84,13 +84,15 @@ NAMES: Final = ("LINES_OF", "BYTES_OF", "NONE_OF")
 ASCII_VALUES: Final = (b"one\ntwo\n\n! \\ ' \"\n", bytes(range(1, 128)), b"")
 VALUES: Final = (b"one\ntwo\n\n! \\ ' \"\n", bytes(range(1, 256)), b"")
 DATA: Final = bytes(range(256)) * 300
+PLACE: Final = b"/tmp/a 'place'\n\\ !!"
+"""The directory that they run in."""
 
-# Needs no shell: it says in hex which login shell it has, by which program it was started, some of its environment and its words. Then it
+# Needs no shell: it says in hex which login shell it has, by which program it was started, where, some of its environment and its words. Then it
 # copies stdin, and on stderr the same from the end to the beginning. Each start of it is a line in ~/ran.
 TELL: Final = r"""
 open(my $ran, '>>', "$ENV{HOME}/ran"); print $ran "ran\n";
 binmode($_) for *STDIN, *STDOUT, *STDERR;
-my @said = ((getpwuid $<)[8], readlink('/proc/' . getppid . '/exe'), @ENV{qw(LINES_OF BYTES_OF NONE_OF)}, @ARGV);
+my @said = ((getpwuid $<)[8], readlink('/proc/' . getppid . '/exe'), readlink('/proc/self/cwd'), @ENV{qw(LINES_OF BYTES_OF NONE_OF)}, @ARGV);
 print join(' ', map { defined ? unpack('H*', $_) : '-' } @said), "\n";
 local $/; my $in = <STDIN>;
 print $in; print STDERR scalar reverse $in; exit 43
@@ -146,14 +148,19 @@ class Told:
         return self._head[1]
 
     @property
+    def place(self) -> bytes | None:
+        """The directory that the program ran in."""
+        return self._head[2]
+
+    @property
     def values(self) -> tuple[bytes | None, ...]:
         """Of NAMES, None where one was not set."""
-        return tuple(self._head[2:5])
+        return tuple(self._head[3:6])
 
     @property
     def words(self) -> tuple[bytes | None, ...]:
         """What the program got as arguments."""
-        return tuple(self._head[5:])
+        return tuple(self._head[6:])
 
     @property
     def data(self) -> bytes:
@@ -211,7 +218,7 @@ class Visitor:
             *zip(NAMES, values, strict=True),
             ("PERL_BADLANG", b"0"),
         )  # fish sets a locale that is not there
-        options = RunOptions(env=env, stdin=DATA, reconnect=10)
+        options = RunOptions(cwd=PLACE, env=env, stdin=DATA, reconnect=10)
         return await self._run(["perl", "-e", TELL, *words], options)
 
     async def _run(self, argv: Sequence[str | bytes], options: RunOptions, port: int | None = None) -> Told:
@@ -241,6 +248,7 @@ class Visitor:
 async def survey(host: Host, folder: Path) -> dict[str, Seen]:
     """All accounts, four at a time; each with a journal of its own in `folder`."""
     four = asyncio.Semaphore(4)
+    host.exec(["mkdir", "-p", PLACE.decode()])
 
     async def one(account: str) -> Seen:
         ear = Ear()
@@ -276,7 +284,7 @@ def _row(seen: Seen) -> dict[str, str]:
 
 def _words(seen: Seen) -> str:
     """Which words and values arrived as they were sent."""
-    plain = (seen.plain.words, seen.plain.values) == (ASCII_WORDS, ASCII_VALUES)
+    plain = (seen.plain.words, seen.plain.values, seen.plain.place) == (ASCII_WORDS, ASCII_VALUES, PLACE)
     if seen.whole.refused is not None and plain:
         return f"ASCII; other bytes are refused (`{seen.whole.refused}`), before anything is sent"
     whole = (seen.whole.words, seen.whole.values) == (WORDS, VALUES)

@@ -23,6 +23,7 @@ from tests.containers.matrix import (
     DATA,
     ENDS,
     FAREWELL,
+    PLACE,
     SHELLS,
     STATUS,
     STORY_ERR,
@@ -91,10 +92,11 @@ def test_the_account_has_the_shells_that_its_name_says(seen: Mapping[str, Seen],
 
 
 @pytest.mark.parametrize("account", WORKING)
-def test_words_and_values_arrive_byte_for_byte(seen: Mapping[str, Seen], account: str) -> None:
+def test_words_values_and_the_directory_arrive_byte_for_byte(seen: Mapping[str, Seen], account: str) -> None:
     whole, plain = seen[account].whole, seen[account].plain
     assert plain.words == ASCII_WORDS
     assert plain.values == ASCII_VALUES
+    assert plain.place == PLACE
     if account != NARROW:
         assert whole.words == WORDS
         assert whole.values == VALUES
