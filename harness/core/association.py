@@ -69,9 +69,10 @@ class KeyConflict:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """An equal effect is unresolved, or its outcome stays unknown; nothing is sent until somebody decides."""
+    """An equal effect is unresolved, or (`settled`) its outcome stays unknown; nothing is sent until somebody decides."""
 
     execution: ExecutionId
+    settled: bool = False
 
 
 Association = Create | Attach | KeyConflict | Twin
@@ -123,7 +124,7 @@ def associate(call: Call, priors: Priors) -> Association:
             return Attach(prior.execution, "fingerprint")
     for prior in priors.by_effect:
         if _is_twin(call, prior) and not _was_passed(prior, priors.by_effect):
-            return Twin(prior.execution)
+            return Twin(prior.execution, prior.record.state is State.SETTLED)
     return Create()
 
 

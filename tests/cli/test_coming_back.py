@@ -88,7 +88,7 @@ def test_ctrl_c_twice_stops_the_command_on_the_host(person: Person, effects: Pat
     done = finished(process, begun)
     assert done.code == 128 + signal.SIGTERM
     assert "asking the host to stop act_" in done.err
-    assert "it was stopped on request" in done.err
+    assert "was stopped on request" in done.err
     assert person.types("list", "--open", "--json").objects == []
 
 

@@ -32,7 +32,7 @@ def test_a_host_that_comes_twice_through_groups_counts_once(groups: Person, effe
     assert [each["outcome"] for each in found] == ["succeeded"] * 3
     assert effects.read_text() == "x\n" * 3
     twice = groups.types("run", "db1", "db1", "@third", "--", "true")
-    assert (twice.code, "a host is named twice; nothing was sent" in twice.err) == (122, True)
+    assert (twice.code, "db1 is named twice (ssh:" in twice.err) == (122, True)
 
 
 def test_a_group_of_one_host_is_as_that_host(groups: Person) -> None:

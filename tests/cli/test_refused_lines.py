@@ -110,6 +110,17 @@ def test_an_option_given_twice_and_different_is_refused(
     assert f"{option} is given twice: {one} and {other}" in done.err
 
 
+def test_a_host_that_is_named_twice_is_refused_by_name(person: Person) -> None:
+    twice = person.types("run", "db1", "db2", "db1", "--", "true")
+    assert (twice.code, twice.out) == (REFUSED, b"")
+    assert twice.err.startswith("harness: db1 is named twice (ssh:")
+    assert twice.err.endswith("); nothing was sent; next: name it once\n")
+    port = str(person.site.proxies["db1"].port)
+    alias = person.types("run", "db1", f"{person.site.host.account}@127.0.0.1:{port}", "--", "true")
+    assert alias.code == REFUSED
+    assert "db1 and 127.0.0.1 are one host (ssh:" in alias.err
+
+
 def test_a_secret_in_the_place_of_a_reference_is_not_shown(typed: Typed) -> None:
     done = typed("run", "--secret-env", "TOKEN=hunter2", "db1", "--", "ls")
     assert done.code == REFUSED

@@ -221,7 +221,7 @@ def test_an_effect_whose_outcome_stays_unknown_is_a_twin(
 ) -> None:
     """A throwaway host has lost its store: no person was asked, and it may have happened all the same."""
     lost = Priors(by_effect=(prior("unknown", alive=alive, replay_class=item),))
-    assert associate(call(1e9, agent=agent), lost) == Twin(ACT)
+    assert associate(call(1e9, agent=agent), lost) == Twin(ACT, settled=True)
     assert associate(call(1e9, again=ACT), replace(lost, again=lost.by_effect[0])) == Create(
         lost.by_effect[0], after_finished=True
     )
@@ -257,14 +257,14 @@ def test_an_unknown_outcome_that_was_repeated_on_purpose_is_asked_about_no_more(
 @pytest.mark.parametrize("name", ["accepted", "awaiting", "not_started", "not_started, after", "denied"])
 def test_a_repeat_that_sent_nothing_leaves_the_unknown_one_a_twin(name: str) -> None:
     repeats = (later(name, after=ACT), prior("unknown"))
-    assert associate(call(), Priors(by_effect=repeats)) == Twin(ACT)
+    assert associate(call(), Priors(by_effect=repeats)) == Twin(ACT, settled=True)
 
 
 def test_only_what_was_accepted_after_the_outcome_came_past_it() -> None:
     beside = prior("succeeded", OTHER_ACT, owner=OTHER_OWNER)
     sibling = later("succeeded")
     for other in (beside, sibling):
-        assert associate(call(), Priors(by_effect=(other, prior("unknown")))) == Twin(ACT)
+        assert associate(call(), Priors(by_effect=(other, prior("unknown")))) == Twin(ACT, settled=True)
 
 
 @pytest.mark.parametrize("name", sorted(set(HISTORIES) - OPEN - {"unknown"}))

@@ -45,6 +45,8 @@ COMMANDS: Final = (
     Entry("Decide", "resolve", "resolve", "Answer what only a person can know.", say.NOTHING_CHANGED),
     Entry("Set up", "host", "host", "See the known hosts, and clean up on them.", say.NOTHING_CHANGED),
     Entry("Set up", "audit", "audit", "Verify the journal, or take responsibility for it."),
+    Entry("Set up", "completion", "completion", "Complete words at the shell's prompt."),
+    Entry("Set up", "help", "help", "Read about recovery, exit codes, classes."),
     Entry("Set up", "demo", "demo", "See a link cut in the middle of a command."),
 )
 
@@ -113,6 +115,8 @@ def _undone() -> str:
 
 def _interrupted() -> int:
     """Ctrl-C, where nothing has to be let go of. The numbers of `run` are the remote command's: 130 would read as its own."""
+    # An interrupt inside of exec, by which dataclasses are made, would end us by SIGINT all the same: the next exec takes that back.
+    exec("")  # noqa: S102
     if cli.called is not None and cli.called.name == "run":
         say.error("interrupted")
         return REFUSED

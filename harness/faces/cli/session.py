@@ -7,13 +7,14 @@ import re
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import click
 
 from harness.api import Harness
 from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
-from harness.faces.cli import say
+from harness.faces.cli import say, stdin
 from harness.faces.cli.asking import at_terminal
 from harness.faces.cli.errors import Senseless
 from harness.faces.cli.live import Live
@@ -48,7 +49,12 @@ def call(work: Work) -> int:
 def interruptible() -> None:
     """Ctrl-C raises KeyboardInterrupt at once, also while a file is being read; asyncio's own handler would wait for the loop."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    stdin.Own.stop()
+    raise KeyboardInterrupt
 
 
 async def find(harness: Harness, text: str) -> ExecutionId:

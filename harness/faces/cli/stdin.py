@@ -48,7 +48,7 @@ def reader(source: str) -> Callable[[], bytes]:
     if source == "-":
         if os.isatty(0):
             raise Senseless("--stdin - is a terminal here: give a file or a pipe")
-        return partial(_read, 0, source)
+        return Own().read
     try:
         fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -57,6 +57,29 @@ def reader(source: str) -> Callable[[], bytes]:
         os.close(fd)
         raise Senseless(f"--stdin {source}: Is a directory")
     return partial(_read, fd, source)
+
+
+class Own:
+    """Our own stdin. It is read in a thread, which a Ctrl-C does not reach, and which the end of the program would wait for: `stop` ends it."""
+
+    newest: Own | None = None
+
+    def __init__(self) -> None:
+        self._stopped, self._stop = os.pipe()
+        Own.newest = self
+
+    def read(self) -> bytes:
+        """The next piece, once there is one; b"" at the end. Raises Senseless after `stop`."""
+        ready, _, _ = select.select([0, self._stopped], [], [])
+        if self._stopped in ready:
+            raise Senseless("interrupted")
+        return _read(0, "-")
+
+    @staticmethod
+    def stop() -> None:
+        """Whoever reads gets no more; for a signal's handler."""
+        if Own.newest is not None:
+            os.write(Own.newest._stop, b"x")
 
 
 def _read(fd: int, source: str) -> bytes:
