@@ -26,8 +26,8 @@ from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_execution_id
 from harness.core.moment import MICROSECONDS
 from harness.core.state import State
 from harness.core.stored import store_action
-from harness.perform import World
 from harness.ports import Life, OlderKey, RequestError
+from harness.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ from harness.hosts import Hosts, KnownHost, Swept
 from harness.latest import Latest, latest
 from harness.marked import CancelAsk
 from harness.options import RunOptions, Words, command_of
-from harness.perform import Job, World
 from harness.ports import (
     AskPerson,
     HarnessError,
@@ -55,6 +54,7 @@ from harness.result import Result, from_driven, from_marker, from_record
 from harness.reviewing import check_answer, is_fenced, question_of
 from harness.runner import Asking, Runner
 from harness.tap import Listener, Tap
+from harness.world import Job, World
 
 __all__ = ["Fetched", "Harness", "Reply", "RunOptions", "Words"]
 

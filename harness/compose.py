@@ -19,7 +19,6 @@ from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, NotAnId, RunId, ne
 from harness.core.reports import Lost, NotSent, Unreachable
 from harness.hosts import Hosts
 from harness.marked import Collecting, Marked
-from harness.perform import World
 from harness.ports import (
     AskPerson,
     Channel,
@@ -34,12 +33,14 @@ from harness.ports import (
 )
 from harness.runner import Runner
 from harness.tap import Listener
+from harness.world import World
 from harness.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from harness.adapters.config import Config, NamedHost
     from harness.adapters.locks import OwnerLock
     from harness.adapters.sqlite_journal import SqliteJournal
+    from harness.adapters.sqlite_reader import ChainReader
     from harness.adapters.ssh_config import ConnectOptions
 
 SUFFIX_LEAST: Final = 4
@@ -160,11 +161,39 @@ class Composition:
 @contextmanager
 def open_chain(path: Path | None) -> Iterator[Chain]:
     """The rows of a journal's file for reading only, of HARNESS_HOME's where `path` is None. Raises JournalError where it cannot be opened."""
-    from harness.adapters.sqlite_journal import DATABASE
     from harness.adapters.sqlite_reader import ChainReader
 
-    with ChainReader(path if path is not None else home_directory() / DATABASE) as reader:
+    with ChainReader(path) if path is not None else _own_chain() as reader:
         yield reader
+
+
+def _own_chain() -> ChainReader:
+    """The rows of our own journal, which has to lie where it was written, with its keys."""
+    from harness.adapters.journal_note import place_of
+    from harness.adapters.machine import boot_id, machine_id
+    from harness.adapters.sqlite_journal import DATABASE
+    from harness.adapters.sqlite_reader import ChainReader, Own
+
+    home = home_directory()
+    file = home / DATABASE
+    try:
+        here = place_of(file, machine_id(), boot_id())
+    except OSError as error:
+        raise JournalError(f"the journal {file} cannot be read: {error.strerror}") from error
+    return ChainReader(file, Own(here, *_keys_for_reading(home)))
+
+
+def _keys_for_reading(home: Path) -> tuple[frozenset[str], str]:
+    """The ids of the kept keys, and why none of them can be used; makes none."""
+    from harness.adapters.hmac_keys import look_for_keys
+
+    if not keys_of(home).exists():
+        return frozenset(), ""
+    ring = look_for_keys(keys_of(home))
+    try:
+        return ring.ids, "" if ring.key_id else ""
+    except SpoolError as error:
+        return ring.ids, error.what
 
 
 async def compose(home: Path | None, config: Path | None, ask: AskPerson | None = None) -> Composition:

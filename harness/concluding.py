@@ -23,8 +23,8 @@ from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, ReviewId, new_exec
 from harness.core.recovery import decide
 from harness.core.reports import MarkerReport
 from harness.core.state import Record, State, apply
-from harness.perform import Job, World
 from harness.ports import JournalReadOnly, Superseded
+from harness.world import Job, World
 
 _VERDICTS: Final = (AttemptPlanned, Settled, ReviewOpened, ReviewContradicted, OutputSpooled)
 

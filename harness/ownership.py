@@ -12,8 +12,8 @@ from harness.core.events import Event, OwnerReleased
 from harness.core.evidence import Evidence, classify
 from harness.core.moment import Moment
 from harness.core.state import Record, State
-from harness.perform import Job, World
 from harness.ports import JournalReadOnly, Life, Owned, OwnerLife
+from harness.world import Job, World
 
 _FINAL: Final = (Evidence.FINISHED, Evidence.FENCED)
 _LOOK_SECONDS: Final = 0.1

@@ -7,35 +7,20 @@ A method returns the bodies of what was observed; the loop appends them. Only wh
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
 
-from harness.core.action import Content, SshAction, SshTarget
+from harness.core.action import Content, SshAction
 from harness.core.events import (
     Accepted,
     AttemptObserved,
-    AttemptPlanned,
     AttemptSent,
     Body,
     CheckAnswer,
     ContactObserved,
-    Event,
     ProbeObserved,
-)
-from harness.core.ids import (
-    TOKEN_BYTES,
-    ExecutionId,
-    NotAnId,
-    RunId,
-    Token,
-    Witness,
-    new_token,
-    parse_witness,
 )
 from harness.core.markers import StartRecord
 from harness.core.reports import (
-    Contacted,
     DispatchReport,
     Lost,
     MarkerReport,
@@ -45,89 +30,29 @@ from harness.core.reports import (
     Step,
     Unreachable,
 )
-from harness.core.state import Record, State
+from harness.core.state import Record
 from harness.core.stored import NotStored, load_action
 from harness.marked import (
     SAME_BOOT,
     After,
     CancelAsk,
     FenceAsk,
-    Marked,
     MarkedRequest,
-    Offer,
-    Permit,
     ProbeAsk,
     plain_line,
     under_another_boot,
 )
+from harness.permitting import Permits
 from harness.ports import (
     CredentialError,
-    Credentials,
-    Journal,
-    Machine,
-    Owned,
     RequestError,
-    Spool,
     SpoolError,
     Stop,
     Stream,
 )
-from harness.tap import Listener, Tap
+from harness.world import Job, World
 
 _NOTE_STARTED_AFTER = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """The ports and the marker protocol, as one run uses them."""
-
-    journal: Journal
-    spool: Spool
-    marked: Marked
-    credentials: Credentials
-    machine: Machine
-    run: RunId
-    listener: Listener | None = None
-
-    def event(self, body: Body, execution: ExecutionId, owned: Owned) -> Event:
-        """The envelope of an event that this run writes about an execution now."""
-        return Event(self.machine.now(), self.run, body, execution, owned.epoch)
-
-    def token(self) -> Token:
-        """A fresh dispatch or fence token."""
-        return new_token(self.machine.entropy(TOKEN_BYTES))
-
-    def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
-        """Tells the listener, if there is one."""
-        if self.listener is not None:
-            self.listener.news(execution, what, detail)
-
-
-@dataclass(slots=True)
-class Job:
-    """One execution that is being driven: its record as last read, our ownership, its outputs.
-
-    `anew`: the outputs that were kept are damaged and are read from the host again.
-    `attempt` is the number of the attempt under way, None before it is planned. `started` is set by the host's start frame; `sent` counts the bytes
-    of its request that the transport took.
-    """
-
-    execution: ExecutionId
-    record: Record
-    owned: Owned
-    tap: Tap
-    attempt: int | None = None
-    anew: bool = False
-    sent: int = 0
-    started: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def target(self) -> SshTarget:
-        """Where it runs. Raises RequestError for an action that no SSH channel reaches."""
-        target = self.record.accepted.target
-        if target is None:
-            raise RequestError(f"{self.execution} is no SSH action")
-        return target
 
 
 class Performer:
@@ -135,7 +60,7 @@ class Performer:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._noted: set[Witness] = set()
+        self._permits = Permits(world)
 
     def action(self, job: Job) -> SshAction:
         """The resolved action, from the spool. Raises SpoolError."""
@@ -185,7 +110,7 @@ class Performer:
     async def _deliver(
         self, job: Job, action: SshAction, secrets: tuple[tuple[str, bytes], ...], sink: _Sink
     ) -> DispatchReport | Stop:
-        command, marked, permit = action.command, self._world.marked, self._permit(job)
+        command, marked, permit = action.command, self._world.marked, self._permits.of(job)
         if not command.marked:
             stdin = self._stdin(command.stdin) if command.stdin is not None else None
             size = command.stdin.size if command.stdin is not None else 0
@@ -226,47 +151,6 @@ class Performer:
         if job.started.is_set():
             body = AttemptSent(job.attempt, started=True)
         await self._world.journal.append([self._world.event(body, job.execution, job.owned)])
-
-    def _permit(self, job: Job) -> Permit:
-        """The last check before the action leaves, in the transaction that plans the attempt."""
-        world = self._world
-
-        async def permit(offer: Offer) -> AttemptPlanned | Stop:
-            if offer.contacted is not None and not await self._chain_knows(offer.contacted):
-                # Whatever else this journal would send has maybe been sent by the one that it was copied from.
-                await world.journal.distrust(
-                    f"{job.target.place} has seen later events of this journal than it has: it was copied or rolled back"
-                )
-                return Stop("journal", "a host has seen later events of this journal than it has")
-            with self._noting(offer.contacted) as fresh:
-                seen = [world.event(ContactObserved(each), job.execution, job.owned) for each in fresh]
-                token, now = world.token(), world.machine.now()
-                planned = await world.journal.plan(
-                    job.execution, job.owned, lambda record: plan(record, offer, token), now, seen
-                )
-                if isinstance(planned, AttemptPlanned):
-                    job.attempt = planned.number
-                    fresh.clear()
-            return planned
-
-        return permit
-
-    @contextlib.contextmanager
-    def _noting(self, contacted: Contacted | None) -> Iterator[list[Contacted]]:
-        """The contact, if it is not in the journal yet; what stays in the list was not written, and is left to the next attempt on it."""
-        fresh = [] if contacted is None or contacted.witness in self._noted else [contacted]
-        self._noted.update(each.witness for each in fresh)
-        try:
-            yield fresh
-        finally:
-            self._noted.difference_update(each.witness for each in fresh)
-
-    async def _chain_knows(self, contacted: Contacted) -> bool:
-        """Whether our chain has the event that this journal's newest witness on the host names: else the host has seen more of it than we have."""
-        if contacted.newest is None:
-            return True
-        parts = parse_witness(contacted.newest)
-        return isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16)
 
     async def _secrets(self, action: SshAction) -> tuple[tuple[str, bytes], ...]:
         secret = self._world.credentials.secret
@@ -375,26 +259,6 @@ class _Sink:
         if self._note is not None:
             self._note.cancel()
             await asyncio.gather(self._note, return_exceptions=True)
-
-
-def plan(record: Record, offer: Offer, token: Token) -> AttemptPlanned | Stop:
-    """The attempt that may leave now, or why none may. Pure; called inside the planning transaction with the record as it is there."""
-    if record.state in (State.SETTLED, State.IN_REVIEW):
-        return Stop("settled", "it was decided meanwhile")
-    if record.cancel is not None:
-        return Stop("cancel", "it was cancelled before it was sent")
-    if record.denied is not None or record.revoked:
-        return Stop("approval", "what allowed it was denied or revoked")
-    number, accepted = len(record.attempts) + 1, record.accepted
-    return AttemptPlanned(
-        number,
-        token,
-        offer.peer,
-        "operator",
-        accepted.deadline_us,
-        accepted.after,
-        credential=offer.connection.credential,
-    )
 
 
 def probe_ask(record: Record) -> ProbeAsk:

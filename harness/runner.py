@@ -34,7 +34,7 @@ from harness.core.moment import Moment, age
 from harness.core.recovery import decide
 from harness.core.state import Record, State
 from harness.ownership import claim, release, watch
-from harness.perform import Job, Performer, World
+from harness.perform import Performer
 from harness.ports import (
     HarnessError,
     Life,
@@ -44,6 +44,7 @@ from harness.ports import (
     SpoolError,
 )
 from harness.tap import Tap
+from harness.world import Job, World
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from harness.core.moment import Moment, age
 from harness.core.reports import OtherStore, Unreachable
 from harness.core.state import Record
 from harness.marked import Collecting
-from harness.perform import World
 from harness.ports import Owned, Stream
+from harness.world import World
 
 T = TypeVar("T")
 

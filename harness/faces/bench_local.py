@@ -16,10 +16,10 @@ from harness.core.contract import ReplayClass
 from harness.core.events import Outcome
 from harness.core.ids import ExecutionId
 from harness.marked import Marked
-from harness.perform import World
 from harness.runner import Asking, Runner
 from harness.testing.long_journal import long_journal
 from harness.testing.simulator import Script, SimulatedHost, SimulatedNet
+from harness.world import World
 
 HOSTS: Final = 100
 

@@ -9,12 +9,12 @@ from harness.core.action import SshCommand
 from harness.core.events import Outcome, OwnerReleased
 from harness.core.ids import ExecutionId
 from harness.core.state import State
-from harness.perform import Job
 from harness.ports import Owned, Stream
 from harness.runner import Asking, Driven, Runner
 from harness.tap import Tap
 from harness.testing.simulated_link import Cut
 from harness.testing.simulator import Script
+from harness.world import Job
 from tests.simulator.world import Lab, Process
 
 COMMAND = SshCommand((b"/opt/app/migrate",))

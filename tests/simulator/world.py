@@ -21,10 +21,10 @@ from harness.core.events import Actor
 from harness.core.ids import ExecutionId, RunId, new_run_id
 from harness.core.moment import Moment
 from harness.marked import Marked
-from harness.perform import World
 from harness.ports import Journal, Life, OwnerLife
 from harness.runner import Asking, Driven, Runner
 from harness.testing.simulator import SimulatedHost
+from harness.world import World
 
 TARGET = SshTarget("db1", "db1", 22, "ops")
 ACTOR = Actor("uid:1000", "operator", 1, "1", "/usr/bin/python3", 0)
