@@ -10,11 +10,11 @@ an option that does not exist.
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,6 +22,9 @@ from harness.core.contract import ReplayClass
 from harness.core.events import Body
 from harness.core.recovery import NOTES, TABLE
 from harness.core.state import TRANSITIONS, State
+from harness.faces.cli.classes import CLASSES
+from harness.faces.cli.completion import SPELLED
+from harness.faces.cli.reference import Command, command_line
 
 ROOT = Path(__file__).parents[1]
 KERNEL = "harness/README.md"
@@ -29,6 +32,7 @@ COMMANDS = "harness/faces/cli/README.md"
 HOST_SIDE = "remote/README.md"
 SEEN = "tests/containers/matrix.toml"
 FIRST_PAGE = "README.md"
+COMPLETION = str(SPELLED.relative_to(ROOT))
 
 
 # --- the tables ---------------------------------------------------------------------------------------------------
@@ -84,7 +88,11 @@ def exit_codes() -> str:
 def support() -> str:
     """What the container tests saw on every account of docker/shells."""
     seen = tomllib.loads((ROOT / SEEN).read_text(encoding="utf-8"))
-    columns = {"words": "Words, environment, directory", "streams": "stdin, stdout, stderr", "status": "Exit status"}
+    columns = {
+        "words": "Words, environment, directory",
+        "streams": "stdin, stdout, stderr",
+        "status": "Exit status",
+    }
     more = {"signals": "Ended by a signal", "cut": "Link cut in the middle"}
     logins = _table(["Login shell", *columns.values()], _seen(seen["login"], columns))
     shells = _table(["`sh`", *columns.values(), *more.values()], _seen(seen["sh"], columns | more))
@@ -112,49 +120,6 @@ def _sentence(doc: str) -> str:
 # --- the command line ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command as a person types it, with its usage, its words and its options."""
-
-    name: str
-    usage: str
-    help: str
-    options: tuple[tuple[tuple[str, ...], str, str], ...]
-
-
-def command_line() -> tuple[Command, ...]:
-    """Every command, from click's own objects; empty while there is no command line."""
-    if not (ROOT / "harness/faces/cli/main.py").exists():
-        return ()
-    click = importlib.import_module("click")
-    main = importlib.import_module("harness.faces.cli.main")
-    return tuple(
-        _walk(click, main.cli, click.Context(main.cli, info_name="harness", **main.cli.context_settings))
-    )
-
-
-def _walk(click: Any, command: Any, context: Any) -> Iterator[Command]:
-    pieces = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    options = tuple(
-        ((*option.opts, *option.secondary_opts), _metavar(option, context), option.help or "")
-        for option in command.get_params(context)
-        if isinstance(option, click.Option) and not option.hidden
-    )
-    yield Command(context.command_path, pieces, _whole(command.help or ""), options)
-    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
-        found = command.get_command(context, name)
-        yield from _walk(click, found, click.Context(found, parent=context, info_name=name))
-
-
-def _metavar(option: Any, context: Any) -> str:
-    return "" if option.is_flag or option.count else str(option.make_metavar(context))
-
-
-def _whole(text: str) -> str:
-    """A help text as paragraphs, each on one line."""
-    return "\n\n".join(" ".join(part.split()) for part in text.replace("\b", "").strip().split("\n\n"))
-
-
 def reference() -> str:
     """The reference of all commands."""
     parts: list[str] = []
@@ -168,13 +133,34 @@ def reference() -> str:
     return "\n".join(parts).rstrip()
 
 
+def completion() -> str:
+    """What the completion at the shell's prompt knows of commands and options, without loading them."""
+    known = {
+        command.name: {
+            "help": command.help.partition("\n")[0].partition(". ")[0],
+            "options": [[list(names), metavar, text] for names, metavar, text in command.options],
+            "arguments": list(command.arguments),
+        }
+        for command in command_line()
+    }
+    return json.dumps(known, indent=1) + "\n"
+
+
+def replay_classes() -> str:
+    """What `--class` means."""
+    rows = [[f"`{item.value.replace('_', '-')}`", *CLASSES[item]] for item in ReplayClass]
+    return "\n".join(_table(["Class", "It says", "Recovery", "For example"], rows))
+
+
 # --- documents ----------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     KERNEL: {"states": states, "decisions": decisions, "events": events},
-    COMMANDS: {"commands": reference, "exit-codes": exit_codes},
+    COMMANDS: {"commands": reference, "exit-codes": exit_codes, "classes": replay_classes},
     HOST_SIDE: {"support": support},
 }
+WHOLE: dict[str, Callable[[], str]] = {COMPLETION: completion}
+"""Files that are generated from the first byte to the last."""
 
 
 def spliced(text: str, blocks: dict[str, Callable[[], str]]) -> str:
@@ -191,13 +177,13 @@ def spliced(text: str, blocks: dict[str, Callable[[], str]]) -> str:
 
 def differing(root: Path, write: bool) -> Iterator[str]:
     """Which documents are not as they would be generated; with `write` they are written."""
-    for name, blocks in BLOCKS.items():
+    for name in (*BLOCKS, *WHOLE):
         file = root / name
-        if not file.exists():
+        if not file.exists() and name in BLOCKS:
             yield f"{name}: missing"
             continue
-        old = file.read_text(encoding="utf-8")
-        new = spliced(old, blocks)
+        old = file.read_text(encoding="utf-8") if file.exists() else ""
+        new = spliced(old, BLOCKS[name]) if name in BLOCKS else WHOLE[name]()
         if new != old and write:
             file.write_text(new, encoding="utf-8")
         elif new != old:

@@ -10,15 +10,15 @@ import pytest
 
 from harness.core.evidence import Evidence
 from harness.core.state import State
+from harness.faces.cli.reference import Command, command_line
 from scripts import docs
 from scripts.docs import (
     BLOCKS,
     COMMANDS,
+    COMPLETION,
     FIRST_PAGE,
     HOST_SIDE,
     KERNEL,
-    Command,
-    command_line,
     main,
     problems,
     spliced,
@@ -29,7 +29,7 @@ RUN = Command("harness run", "harness run HOST", "Runs.", ((("--key",), "KEY", "
 
 def copied(folder: Path) -> Path:
     """The documents in a folder of their own."""
-    for name in (FIRST_PAGE, KERNEL, COMMANDS, HOST_SIDE):
+    for name in (FIRST_PAGE, KERNEL, COMMANDS, HOST_SIDE, COMPLETION):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(docs.ROOT / name, folder / name)
     return folder
@@ -49,6 +49,16 @@ def test_a_document_that_differs_is_named_and_writing_it_mends_it(tmp_path: Path
     assert file.read_text() != good
     assert main([], root) == 0
     assert file.read_text() == good
+
+
+def test_the_completions_file_is_written_anew_where_it_differs_or_is_missing(tmp_path: Path) -> None:
+    root = copied(tmp_path)
+    good = (root / COMPLETION).read_text()
+    for missing in (False, True):
+        (root / COMPLETION).unlink() if missing else (root / COMPLETION).write_text("{}")
+        assert main(["--check"], root) == 1
+        assert main([], root) == 0
+        assert (root / COMPLETION).read_text() == good
 
 
 def test_a_document_without_marks_is_an_error() -> None:

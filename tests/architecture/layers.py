@@ -28,6 +28,8 @@ PARTS = {
     "ports": Layer.PORTS,
     "adapters": Layer.ADAPTERS,
     "compose": Layer.COMPOSE,
+    # What the shell's completion knows: it must not load the engine, as compose does.
+    "names": Layer.COMPOSE,
     "testing": Layer.TESTING,
     "faces": Layer.FACES,
     # The public API: it has the verbs of the command line and stands beside it.

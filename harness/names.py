@@ -1,0 +1,25 @@
+"""What the shell's completion knows of this machine: a composition of its own, because the other one loads the whole engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from harness.adapters import names
+from harness.adapters.names import Named
+
+LAST = "@last"
+
+
+def hosts(config: Path | None = None) -> list[Named]:
+    """What may stand where a HOST is taken."""
+    return [*names.ssh_hosts(), *names.groups(config)]
+
+
+def executions() -> list[Named]:
+    """What may stand where an ID is taken."""
+    given = os.environ.get("HARNESS_HOME")
+    state = os.environ.get("XDG_STATE_HOME")
+    home = Path(given) if given else (Path(state) if state else Path.home() / ".local" / "state") / "harness"
+    found = names.newest(home)
+    return [(LAST, "the newest of this terminal"), *found] if found else []
