@@ -65,18 +65,20 @@ class Hearing:
             out=self._sizes[Stream.OUT],
             err=self._sizes[Stream.ERR],
             bytes_sent=talk.bytes_sent,
-            text=self._why(talk),
+            text=self._why(talk, trailer is not None),
             late=talk.late,
         )
 
-    def _why(self, talk: Talk) -> str:
+    def _why(self, talk: Talk, whole: bool) -> str:
         if talk.trouble:
             return f"stdin could not be read whole ({talk.trouble})"
         if talk.late:
             return str(self.patience)
         if talk.end is not None and not talk.end.clean:
             return host_text(talk.end.text)
-        return self.reader.noise if self.reader.word is None else ""
+        if self.reader.word is None:
+            return self.reader.noise
+        return "" if whole else "the wrapper's last word did not come, or something came behind it"
 
 
 async def listen(

@@ -151,7 +151,7 @@ def shells_host(
     user_key: Path,
     _hosts: list[Host],
 ) -> Iterator[Host]:
-    """OpenSSH on Debian with an account for each login shell and each `sh` (docker/shells); use `as_user`."""
+    """OpenSSH on Debian with an account for each login shell and each `sh` (docker/shells): take it with `as_user`."""
     yield from _open(docker_compose_project_name, "shells", host_ports, user_key, DEBIAN_HOST_KEY, _hosts)
 
 
@@ -169,7 +169,8 @@ def _open(
         capture_output=True, check=True, text=True,
     )  # fmt: skip
     known_hosts = key_file.parent / f"known_hosts_{name}"
-    host = Host(name, ports[name], "ops", key_file, known_hosts, listed.stdout.strip())
+    user = "bash" if name == "shells" else "ops"
+    host = Host(name, ports[name], user, key_file, known_hosts, listed.stdout.strip())
     wait_for_banner(host.port)
     key = next(line for line in host.exec(host_key).decode().splitlines() if line.startswith("ssh-ed25519"))
     known_hosts.write_text(f"[127.0.0.1]:{host.port} {' '.join(key.split()[:2])}\n")

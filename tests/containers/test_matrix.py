@@ -209,6 +209,16 @@ def test_what_a_shell_says_at_its_end_is_neither_kept_nor_taken_for_the_commands
         assert told.kept
 
 
+async def test_the_command_line_says_why_it_asks_again_where_a_shell_has_the_last_word(
+    shells_host: Host, home: Path
+) -> None:
+    person = Person(shells_host.as_user("farewell"), home)
+    done = await person.types("run", "-n", ADDRESS, "--", "sh", "-c", "echo err! >&2; exit 6")
+    assert (done.code, done.out.removesuffix(FAREWELL)) == (6, b"")
+    ours = [line for line in done.err.splitlines() if "something came behind it" in line]
+    assert (len(ours), done.err.replace(f"{ours[0]}\n", "")) == (1, "err!\n")
+
+
 @pytest.mark.parametrize(
     ("account", "words"),
     [
