@@ -26,6 +26,7 @@ from harness.ports import (
     Credentials,
     Exec,
     HarnessError,
+    JournalError,
     Machine,
     Query,
     RequestError,
@@ -184,16 +185,13 @@ def _own_chain() -> ChainReader:
 
 
 def _keys_for_reading(home: Path) -> tuple[frozenset[str], str]:
-    """The ids of the kept keys, and why none of them can be used; makes none."""
+    """The ids of the kept keys, and why none of them is in use; makes none."""
     from harness.adapters.hmac_keys import look_for_keys
 
-    if not keys_of(home).exists():
+    if not (home / KEYS).exists():
         return frozenset(), ""
-    ring = look_for_keys(keys_of(home))
-    try:
-        return ring.ids, "" if ring.key_id else ""
-    except SpoolError as error:
-        return ring.ids, error.what
+    ring = look_for_keys(home / KEYS)
+    return ring.ids, "" if ring.trouble is None else ring.trouble.what.removesuffix("; nothing was sent")
 
 
 async def compose(home: Path | None, config: Path | None, ask: AskPerson | None = None) -> Composition:

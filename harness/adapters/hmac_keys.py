@@ -49,6 +49,11 @@ class KeyRing:
         self._trouble = trouble
 
     @property
+    def trouble(self) -> SpoolError | None:
+        """Why there is no key in use; None where there is one."""
+        return self._trouble
+
+    @property
     def key_id(self) -> str:
         """The id of the key in use. Raises SpoolError where there is none."""
         if self._trouble is not None:

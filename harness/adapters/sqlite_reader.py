@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.adapters.journal_note import MISSING, history, read_note
+from harness.adapters.journal_note import MISSING, Note, Place, history, moved, read_note
 from harness.adapters.sqlite_rows import Rows
 from harness.adapters.sqlite_schema import SqliteError, connect_reading
 from harness.core.chain import AGREES, NONE, Row
@@ -16,12 +17,22 @@ from harness.core.event_codec import NotAnEvent
 from harness.ports import JournalError
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What this machine's own journal has to agree with: where its file lies now, the ids of the keys that are kept, and why none is in use."""
+
+    here: Place
+    keys: frozenset[str]
+    trouble: str = ""
+
+
 class ChainReader:
     """Reads the rows of one file; writes nothing, not even beside it, where the directory is not ours. A context manager."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises JournalError where there is no such file or it cannot be opened."""
+    def __init__(self, path: Path, own: Own | None = None) -> None:
+        """`own` where it is the journal that is written to here. Raises JournalError where there is no such file or it cannot be opened."""
         self._path = path
+        self._own = own
         self._database = connect_reading(path)
         self._rows = Rows(self._database)
 
@@ -52,17 +63,32 @@ class ChainReader:
             return self._rows.adopted()
 
     def beside(self) -> str:
-        """Whether the note beside the file agrees with what is in it; and what hosts found against the journal, until it is adopted."""
+        """Whether the note beside the file agrees with what is in it; and what hosts found against the journal, until it is adopted.
+
+        Of our own it says everything that it refuses to send anything for.
+        """
         try:
-            found = self._rows.distrusted()
             note = read_note(self._path.with_name("journal.note"))
-            if isinstance(note, str):
-                return "; ".join(found) or (NONE if note == MISSING else note)
-            there = self._rows.hash_of(note.sequence)
-            told = history(note, self._rows.head()[0], None if there is None else there.hex())
+            found = [*self._rows.distrusted(), *self._told(note), *self._elsewhere(note)]
         except SqliteError:
             return "the file cannot be compared with the note beside it"
-        return "; ".join((*found, *told)) or AGREES
+        return "; ".join(found) or (NONE if note == MISSING else AGREES)
+
+    def _told(self, note: Note | str) -> list[str]:
+        """What the note says against the events."""
+        if isinstance(note, str):
+            needed = self._own is not None and self._rows.head()[0] > 0
+            return [note] if note != MISSING or needed else []
+        there = self._rows.hash_of(note.sequence)
+        return history(note, self._rows.head()[0], None if there is None else there.hex())
+
+    def _elsewhere(self, note: Note | str) -> list[str]:
+        """What this machine says against our own journal: another place than it was written at, keys that are gone."""
+        if self._own is None:
+            return []
+        place = moved(note, self.journal_id or "", self._own.here) if isinstance(note, Note) else []
+        lost = [f"key {key_id} is lost" for key_id in self._rows.lost_keys(self._own.keys)]
+        return [*place, *lost, *filter(None, [self._own.trouble])]
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,7 +99,6 @@ def test_a_damaged_key_file_stops_accepting_only_until_it_is_adopted(used: Perso
         ["show", "--probe", "@last"],
         ["output", "@last"],
         ["recover"],
-        ["audit", "verify"],
     ):
         words = [
             used.types("list", "--json").object["execution_id"] if word == "@last" else word for word in look
@@ -115,6 +116,65 @@ def test_a_damaged_key_file_stops_accepting_only_until_it_is_adopted(used: Perso
     assert b" is lost" in adopted.out
     assert used.types("run", "db1", "--", "true").code == 0
     assert len(used.types("list", "--json").objects) == 2
+
+
+def copied(home: Path, there: Path) -> None:
+    """The whole home as a backup would have it; the original goes."""
+    shutil.copytree(home, there)
+    shutil.rmtree(home)
+
+
+def put_back(person: Person, apart: Path) -> None:
+    """The journal's file of an earlier day beside the note of today."""
+    earlier = apart / "earlier.db"
+    earlier.write_bytes((person.state / "journal.db").read_bytes())
+    person.types("run", "db1", "--", "true")
+    (person.state / "journal.db").write_bytes(earlier.read_bytes())
+
+
+def moved_away(person: Person, apart: Path) -> None:
+    copied(person.state, apart / "copy")
+    (apart / "copy").rename(person.state)
+
+
+def without_note(person: Person, apart: Path) -> None:
+    (person.state / "journal.note").unlink()
+
+
+def without_keys(person: Person, apart: Path) -> None:
+    (person.state / "keys" / "hmac").unlink()
+
+
+def damaged_keys(person: Person, apart: Path) -> None:
+    (person.state / "keys" / "hmac").write_text("no key\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (put_back, "the journal was rolled back"),
+        (moved_away, "it was copied or put back"),
+        (without_note, "the note beside the journal is missing"),
+        (without_keys, " is lost"),
+        (damaged_keys, "keys/hmac"),
+    ],
+)
+def test_what_run_refuses_for_is_found_by_verify(
+    used: Person, tmp_path: Path, what: Callable[[Person, Path], None], said: str
+) -> None:
+    assert used.types("audit", "verify").code == 0
+    what(used, tmp_path)
+    before = (used.state / "keys" / "hmac").exists()
+    done = used.types("audit", "verify")
+    assert done.code == 1
+    assert facts(done.out)["chain"] == "whole"
+    assert said in facts(done.out)["note"]
+    assert (used.state / "keys" / "hmac").exists() == before
+    refused = used.types("run", "db1", "--", "true")
+    assert (refused.code, "audit adopt" in refused.err) == (122, True)
+    assert used.types("audit", "adopt", "--why", "I know").code == 0
+    assert used.types("run", "db1", "--", "true").code == 0
+    assert used.types("audit", "verify").code == 0
 
 
 def test_what_is_no_journal_is_refused(stranger: Person, tmp_path: Path) -> None:

@@ -22,10 +22,13 @@ def command() -> None:
     """Verify the journal's chain of hashes, or take responsibility for a journal that is damaged, copied or rolled back."""
 
 
-@command.command("verify")
+@command.command("verify", short_help="Check every record of a journal.")
 @click.argument("path", required=False, metavar="[PATH]")
 def verify_command(path: str | None) -> int:
-    """Read a whole journal (this machine's own, or the file PATH) and check every record. Repairs nothing; exits 1 where it is damaged."""
+    """Read a whole journal (this machine's own, or the file PATH) and check every record. Repairs nothing.
+
+    Exits 1 where it is damaged, and where nothing would be sent on the word of it: copied, rolled back, its key gone.
+    """
     with open_chain(None if path is None else Path(path)) as chain:
         report = verify(chain)
     json_out.put(_page(report))
@@ -52,7 +55,9 @@ def _page(report: AuditReport) -> str:
     return "".join(f"{name:19} {value}\n" for name, value in facts if value is not None)
 
 
-@command.command("adopt")
+@command.command(
+    "adopt", short_help="Take responsibility for a journal that is damaged, copied or rolled back."
+)
 @click.option(
     "--why", cls=Once, required=True, metavar="TEXT", help="What happened to it; it is kept in the journal."
 )
