@@ -312,10 +312,12 @@ class Harness:
         await self._observe(
             execution, record, (CancelRequested(self._parts.actor.principal, only_if_not_started),)
         )
+        survivors: int | None = None
         if record.attempts:
             job = self._job(execution, await self._known(execution))
-            await self._observe(execution, record, await self._performer.cancel(job, only_if_not_started))
-        return await self._look(execution)
+            said, survivors = await self._performer.cancel(job, only_if_not_started)
+            await self._observe(execution, record, (said,))
+        return replace(await self._look(execution), survivors=survivors)
 
     async def cancel_host(
         self,
@@ -328,7 +330,8 @@ class Harness:
         """The same without any journal of it (P12). Raises HostSilent where the host does not answer."""
         target = self._target(host, options if options is not None else RunOptions())
         ask = CancelAsk(execution, None, self._world.token(), "fence" if only_if_not_started else "stop")
-        return from_marker(await cancel_unknown(self._world.marked, target, ask))
+        report, survivors = await cancel_unknown(self._world.marked, target, ask)
+        return replace(from_marker(report), survivors=survivors)
 
     async def recover(self, executions: Sequence[ExecutionId] = ()) -> list[Result]:
         """Asks the hosts about all unresolved executions (or these), once, and settles what the evidence settles. Waits for nothing."""

@@ -129,9 +129,14 @@ async def _found_again(
     listener.news(ask.execution, "following")
 
 
-async def cancel_unknown(marked: Marked, target: SshTarget, ask: CancelAsk) -> MarkerReport:
-    """What the store says after a cancel of an execution that no journal here knows. Raises HostSilent when nobody answers, or another store does."""
-    report = (await marked.cancel(target, ask)).report
-    if not isinstance(report, MarkerReport):
-        raise HostSilent(ask.execution, report)
-    return report
+async def cancel_unknown(
+    marked: Marked, target: SshTarget, ask: CancelAsk
+) -> tuple[MarkerReport, int | None]:
+    """What the store says after a cancel of an execution that no journal here knows, and how many of its processes are still there.
+
+    Raises HostSilent when nobody answers, or another store does.
+    """
+    done = await marked.cancel(target, ask)
+    if not isinstance(done.report, MarkerReport):
+        raise HostSilent(ask.execution, done.report)
+    return done.report, done.survivors

@@ -209,8 +209,11 @@ class Performer:
         same = verify and answer.status == SAME_BOOT
         return (ProbeObserved(CheckAnswer(None, "restart") if same else CheckAnswer(answer.status, name)),)
 
-    async def cancel(self, job: Job, only_if_not_started: bool) -> tuple[Body, ...]:
-        """Stops it on the host: a fence where it has not started, else (unless only that was asked) TERM and KILL."""
+    async def cancel(self, job: Job, only_if_not_started: bool) -> tuple[Body, int | None]:
+        """Stops it on the host: a fence where it has not started, else (unless only that was asked) TERM and KILL.
+
+        Returns what the host says then, and how many of its processes are still there (None: not told).
+        """
         ask = probe_ask(job.record)
         cancel = CancelAsk(
             job.execution,
@@ -222,7 +225,7 @@ class Performer:
             host_key=ask.host_key,
         )
         done = await self._world.marked.cancel(job.target, cancel)
-        return (_probed(done.report, None),)
+        return _probed(done.report, None), done.survivors
 
 
 class _Sink:

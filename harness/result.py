@@ -53,7 +53,8 @@ class Result:
 
     `outcome` is None while it is not known *and* the execution goes on (running, awaiting approval); `Outcome.UNKNOWN` where it cannot be told now.
     `raw_status` is the exit status if one is known; `exit_status` is the same and raises instead of giving None.
-    `owner_pid`: another process on this machine that drives it.
+    `owner_pid`: another process on this machine that drives it. `survivors`: processes of it that were still there after a cancel, None where
+    nobody counted.
     """
 
     execution_id: ExecutionId
@@ -71,6 +72,7 @@ class Result:
     answers: tuple[str, ...] = ()
     next: str | None = None
     owner_pid: int | None = None
+    survivors: int | None = None
     record: Record | None = field(default=None, repr=False)
     marker: MarkerReport | None = field(default=None, repr=False)
 

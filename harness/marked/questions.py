@@ -57,6 +57,11 @@ class Cancelled:
     report: ProbeReport
     line: CancelLine | None
 
+    @property
+    def survivors(self) -> int | None:
+        """How many processes of the execution are still there; None where that was not told."""
+        return None if self.line is None else self.line.survivors
+
 
 @dataclass(frozen=True, slots=True)
 class _Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -396,3 +397,22 @@ def test_nothing_that_was_typed_or_told_moves_the_cursor(person: Person) -> None
         "execution_id"
     ]
     assert b"\x1b" not in person.types("show", name).out + person.types("list").out
+
+
+def test_a_process_that_got_away_from_a_cancel_is_told(person: Person, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    away = f"setsid sh -c 'echo $$ >{pid}; exec sleep 600 >/dev/null 2>&1' &"
+    line = f"{away} while [ ! -s {pid} ]; do sleep 0.05; done; echo on; sleep 600"
+    process = person.start("run", "db1", "--", line)
+    begun = first_line(process)
+    try:
+        name = person.types("list", "--json").object["execution_id"]
+        cancelled = person.types("cancel", name)
+        assert cancelled.code == 0
+        assert cancelled.err == (
+            f"harness: db1: a process of it is still there, with HARNESS_EXECUTION_ID={name} in the environment; "
+            "look at the host\n"
+        )
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        finished(process, begun)

@@ -43,6 +43,7 @@ def command(execution: str, only: bool, as_json: bool, **given: Any) -> int:
                 await harness.cancel_host(host, session.full_id(name), options, only_if_not_started=only),
                 host,
             )
+        tell.survivors(result, place)
         if as_json:
             json_out.write([result])
         else:

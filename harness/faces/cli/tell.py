@@ -176,6 +176,14 @@ def explain_there(result: Result, host: str) -> None:
             explain(result, host)
 
 
+def survivors(result: Result, host: str) -> None:
+    """What a cancel left over: processes that got away from TERM and KILL."""
+    if result.survivors:
+        some = "a process of it is" if result.survivors == 1 else f"{result.survivors} processes of it are"
+        variable = f"HARNESS_EXECUTION_ID={result.execution_id}"
+        say.line(f"{host}: {some} still there, with {variable} in the environment; look at the host")
+
+
 def left_there(execution: str, host: str, why: str) -> None:
     """We stopped to watch what a host runs for somebody else."""
     say.line(f"{why}: left; {execution} on {host} was not touched")

@@ -131,7 +131,12 @@ def _dispatch(report: DispatchReport) -> str:
         case Finished():
             return "ended with the host's record"
         case Exited():
-            return f"exit status {report.status}" if report.status is not None else f"signal {report.signal}"
+            end = f"exit status {report.status}" if report.status is not None else f"signal {report.signal}"
+            return (
+                end
+                if report.clean
+                else f"{end}; the connection ended before the channel: output may be missing"
+            )
         case Response():
             return f"HTTP status {report.status}"
 
