@@ -22,7 +22,7 @@ class Listener(Protocol):
     def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
         """What happens: `accepted`, `attached` (detail: the host), `started`, `lost` (why), `unreachable` (why; nothing was sent yet), `waiting`
 
-        (for what), `following`, `follow-up` (the new execution), `spool-full`.
+        (for what), `following`, `follow-up` (the new execution), `spool-full` (why), `damaged` (what was kept is read from the host anew).
         """
         ...
 

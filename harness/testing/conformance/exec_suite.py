@@ -208,6 +208,10 @@ class ExecSuite:
         connection = await connected(subject)
         assert connection.host_key in connection.accepted_host_keys
 
+    async def test_connections_name_what_they_were_logged_in_with(self, subject: Subject) -> None:
+        named = (await connected(subject)).credential
+        assert named is None or named.partition(":")[0] in ("agent", "file", "prompt")
+
     async def test_close_may_be_called_twice(self, subject: Subject) -> None:
         await run(subject, "true")
         await subject.exec.close()
