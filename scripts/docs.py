@@ -143,7 +143,8 @@ def completion() -> str:
         }
         for command in command_line()
     }
-    return json.dumps(known, indent=1) + "\n"
+    lines = (f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in known.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def replay_classes() -> str:

@@ -181,9 +181,9 @@ _harness() {
     local -a words
     read -ra words <<<"$line"
     [[ $line == *[[:space:]] ]] && words+=("")
-    # bash ends its own words at @ : and =, and wants back only what comes after the last of them
+    # bash ends its own words at : and =, and wants back only what comes after the last of them
     word=${words[${#words[@]} - 1]}
-    strip=${word%"${word##*[@:=]}"}
+    strip=${word%"${word##*[:=]}"}
     COMPREPLY=()
     while IFS=$'\\t' read -r word _; do
         if [[ $word == :files ]]; then
