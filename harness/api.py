@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -35,6 +36,7 @@ from harness.core.fingerprint import action_digest
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
 from harness.core.state import Record, State
+from harness.fetching import Fetched, fetched
 from harness.foreign import cancel_unknown, follow_unknown
 from harness.hosts import Hosts, KnownHost, Swept
 from harness.latest import Latest, latest
@@ -69,17 +71,6 @@ class Reply:
     host: str
     result: Result | None
     refusal: HarnessError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """One output, in pieces. `result` is the execution as it was when the last byte was fetched: while `stdout`/`stderr` of it have no size, more
-
-    may come or bytes are missing.
-    """
-
-    result: Result
-    pieces: AsyncIterator[bytes]
 
 
 class Harness:
@@ -269,34 +260,23 @@ class Harness:
         return from_marker(report)
 
     async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Fetched:
-        """One output from byte `start`, fetched from the host first where it is not all here. Raises RequestError for an unknown ID."""
-        record = await self._known(execution)
-        if record.attempts and record.accepted.marked:
-            result = await self._fetch(execution)
-        else:
-            result = from_record(record)
-        output = self._world.spool.output(execution, stream)
+        """One output from byte `start`: what is here, and behind it what has to be fetched from the host, as it comes. Raises RequestError."""
+        before = from_record(await self._known(execution))
+        return fetched(before, execution, stream, start, partial(self._fetch, execution))
 
-        async def pieces() -> AsyncIterator[bytes]:
-            at = start
-            while piece := output.read(at, 256 * 1024):
-                yield piece
-                at += len(piece)
-                await asyncio.sleep(0)
-
-        return Fetched(result, pieces())
-
-    async def _fetch(self, execution: ExecutionId) -> Result:
+    async def _fetch(self, execution: ExecutionId, listener: Listener) -> Result:
         """Brings the outputs from the host: all of them once it has ended; while it runs, what there is now and no other process fetches."""
-        looked = await self._look(execution)
         record = await self._known(execution)
-        if looked.state is State.SETTLED:
-            driven = await self._runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
+        asked = bool(record.attempts) and record.accepted.marked
+        if asked and (await self._look(execution)).state is State.SETTLED:
+            runner = Runner(replace(self._world, listener=listener))
+            driven = await runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
             return from_driven(driven[execution])
-        if record.released or record.run == self._world.run:
-            await self._observe(
-                execution, record, await self._performer.follow(self._job(execution, record), wait=False)
-            )
+        record = await self._known(execution)
+        job = self._job(execution, record, listener)
+        await job.tap.catch_up()
+        if asked and (record.released or record.run == self._world.run):
+            await self._observe(execution, record, await self._performer.follow(job, wait=False))
         return from_record(await self._known(execution))
 
     async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
@@ -470,9 +450,9 @@ class Harness:
             )
         return record
 
-    def _job(self, execution: ExecutionId, record: Record) -> Job:
+    def _job(self, execution: ExecutionId, record: Record, listener: Listener | None = None) -> Job:
         owned = Owned(self._world.run, record.epoch)
-        return Job(execution, record, owned, Tap(execution, self._world.spool, None))
+        return Job(execution, record, owned, Tap(execution, self._world.spool, listener))
 
 
 def _refuse_twice(targets: Sequence[SshTarget]) -> None:

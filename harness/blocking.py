@@ -120,10 +120,13 @@ class Harness:
         return self._loop.wait(self._inner.attach_host(host, execution, listener, options))
 
     def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Iterator[bytes]:
-        """The kept bytes of one output, fetched first where they are not all here."""
+        """One output: what is kept here, and behind it what has to be fetched, as it comes. Closed in the middle, it fetches no more."""
         pieces = self._loop.wait(self._inner.output(execution, stream, start)).pieces
-        while (piece := self._loop.wait(_next(pieces))) is not None:
-            yield piece
+        try:
+            while (piece := self._loop.wait(_next(pieces))) is not None:
+                yield piece
+        finally:
+            self._loop.wait(pieces.aclose())
 
     def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
         """Stops it: proven not started where it had not started, else ended on the host."""

@@ -293,8 +293,8 @@ def test_show_answers_the_investigators_questions_in_their_order(person: Person)
 def test_the_list_is_a_plain_table_that_fits_a_pipe(person: Person) -> None:
     person.types("run", "db1", "--", "/bin/true")
     lines = person.types("list").out.decode().splitlines()
-    assert lines[0].split() == ["ID", "AGE", "HOST", "COMMAND", "STATE", "OUTCOME"]
-    assert lines[1].split()[2:] == ["db1", "/bin/true", "settled", "succeeded"]
+    assert lines[0].split() == ["ID", "AGE", "HOST", "STATE", "OUTCOME", "COMMAND"]
+    assert lines[1].split()[2:] == ["db1", "settled", "succeeded", "/bin/true"]
     assert person.types("list", "--open") == Done(0, b"", "")
 
 

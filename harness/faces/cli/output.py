@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from harness.result import Result
 @click.option("--host", cls=Once, metavar="HOST", help=HOST)
 @connection_options
 def command(execution: str, stderr: bool, start: int | None, **given: Any) -> int:
-    """Print what an execution wrote, byte for byte; what is not here yet is fetched from the host."""
+    """Print what an execution wrote, byte for byte; what is not here yet is fetched from the host, and printed as it comes."""
     stream = Stream.ERR if stderr else Stream.OUT
     request = _Request(session.check_id(execution), stream, start or 0, given["host"], asked_host(given))
     return asyncio.run(request.run(session.config_file()))
@@ -73,8 +74,9 @@ class _Request:
         assert self._writer is not None
         execution = await session.find(harness, self._execution)
         fetched = await harness.output(execution, self._stream, self._start)
-        async for piece in fetched.pieces:
-            await self._writer.put(1, piece)
+        async with aclosing(fetched.pieces) as pieces:
+            async for piece in pieces:
+                await self._writer.put(1, piece)
         return fetched.result
 
     async def _there(self, harness: Harness, host: str) -> Result:
