@@ -237,6 +237,7 @@ class Pool:
         self._ask = ask
         self._dial = dialler
         self._lanes: dict[object, _Lane] = {}
+        self._retired: set[Link] = set()
         self._cold: dict[tuple[str, int], asyncio.Semaphore] = {}
         self._handshakes = asyncio.Semaphore(limits.handshakes)
         self._closed = False
@@ -251,7 +252,7 @@ class Pool:
                 return unreachable
             link = lease.link
             if link.live is not None and not link.live.trusted():
-                _remove(lane, link)  # what runs on it goes on; nothing new is sent to that key
+                self._retire(lane, link)
             elif link.live is not None and (link.load <= link.slots.bound or self._full(lane)):
                 return lease
             lease.give_up()
@@ -260,7 +261,7 @@ class Pool:
     async def close(self) -> None:
         """Hangs up everywhere. What runs on the hosts is not touched. May be called twice."""
         self._closed = True
-        links = [link for lane in self._lanes.values() for link in lane.links]
+        links = [link for lane in self._lanes.values() for link in lane.links] + list(self._retired)
         for link in links:
             link.task.cancel()
         await asyncio.gather(*(link.task for link in links), return_exceptions=True)
@@ -270,6 +271,12 @@ class Pool:
         for dialled in live:
             await dialled.gone()
         self._lanes.clear()
+        self._retired.clear()
+
+    def _retire(self, lane: _Lane, link: Link) -> None:
+        """What runs on the link goes on; nothing new is sent to that key."""
+        _remove(lane, link)
+        self._retired.add(link)
 
     def _full(self, lane: _Lane) -> bool:
         return len(lane.links) >= self._limits.connections
@@ -295,6 +302,7 @@ class Pool:
 
     def _lost(self, lane: _Lane, link: Link, dialled: Dialled) -> None:
         _remove(lane, link)
+        self._retired.discard(link)
         link.slots.shut()
         dialled.hang_up()  # the connections to machines on the way carry nothing any more
 

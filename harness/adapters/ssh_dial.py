@@ -143,7 +143,7 @@ async def _log_in(
         return Unreachable(Step.NOTHING, "local-account", permanent=True, text=text)
     stamp = known_hosts.stamp(leg.settings.trust_files)
     known = known_of(leg)
-    identities = await ssh_identities.gather(leg.settings)
+    identities = await ssh_identities.gather(leg.settings, leg.account)
     watch = Watch(leg, known, identities, progress.unhurried(ask) if ask is not None else None)
     try:
         line = None if tunnel is not None else await _connect(leg, progress)

@@ -19,22 +19,14 @@ import asyncssh
 from asyncssh.sk import sk_available
 
 from harness.adapters.ssh_asking import TRIES, passphrase_for
+from harness.adapters.ssh_certificates import Certificates, Note, certificate_notes
 from harness.adapters.ssh_files import ABSENT, read_regular
 from harness.adapters.ssh_settings import IDENTITIES, Settings
 from harness.ports import AskPerson
 
 _HELD_BACK: Final = frozenset({"identity-permissions", "identity-passphrase", "identity-hardware"})
-
-
-Certificates = list[asyncssh.SSHCertificate]
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Why an identity was not offered: a reason word and a sentence. It explains a failed login, it does not cause one."""
-
-    reason: str
-    text: str
+_CERTIFICATE: Final = "certificate"
+_MANY: Final = 4
 
 
 @dataclass(slots=True)
@@ -51,9 +43,11 @@ class Identities:
     agent: asyncssh.SSHAgentClient | None = None
 
     def explanation(self) -> Note | None:
-        """The note that explains a refused login: a key held back always does, the others where there was nothing to offer."""
-        told = [note for note in self.notes if note.reason in _HELD_BACK or not self.keys]
-        return min(told, key=lambda note: note.reason not in _HELD_BACK, default=None)
+        """The note that explains a refused login: a bad certificate or a key held back always does, others where there was nothing to offer."""
+        told = sorted((note for note in self.notes if _rank(note) < 2 or not self.keys), key=_rank)
+        if not told or _rank(told[0]) < 2:
+            return told[0] if told else None
+        return Note(told[0].reason, "; ".join(note.text for note in told[:_MANY]))
 
     def reference(self, pair: asyncssh.SSHKeyPair) -> str:
         """The credential reference of one of the keys."""
@@ -101,8 +95,13 @@ class Identities:
             self.agent = None
 
 
-async def gather(settings: Settings) -> Identities:
-    """Reads the files and asks the agent. Never raises for what it finds there: that is a note."""
+def _rank(note: Note) -> int:
+    """How well a note explains a refused login, the best first."""
+    return 0 if note.reason == _CERTIFICATE else 1 if note.reason in _HELD_BACK else 2
+
+
+async def gather(settings: Settings, account: str) -> Identities:
+    """Reads the files and asks the agent, for a login as `account`. Never raises for what it finds there: that is a note."""
     found = Identities()
     wanted: set[bytes] = set()
     chosen = settings.identity_file is not IDENTITIES and settings.identity_file != IDENTITIES
@@ -110,11 +109,12 @@ async def gather(settings: Settings) -> Identities:
     for path in settings.identity_file:
         _read(path, chosen, certificates, found, wanted)
     await _ask_agent(settings, certificates, found, wanted)
+    found.notes.extend(certificate_notes(found.keys, certificates, account))
     return found
 
 
-def _certificates(paths: Sequence[str], found: Identities) -> Certificates:
-    read: Certificates = []
+def _certificates(paths: Sequence[str], found: Identities) -> list[asyncssh.SSHCertificate]:
+    read: list[asyncssh.SSHCertificate] = []
     for path in paths:
         try:
             read.append(asyncssh.read_certificate(path))
@@ -214,9 +214,14 @@ async def _ask_agent(
     mine = [pair for pair in offered if pair.key_public_data in wanted]
     held = {pair.key_public_data for pair in offered}
     found.locked = [file for file in found.locked if _public_of(f"{file}.pub") not in held]
-    others = (
-        [] if settings.identities_only else [pair for pair in offered if pair.key_public_data not in wanted]
-    )
+    others = [pair for pair in offered if pair.key_public_data not in wanted]
+    if not offered:
+        text = f"ssh-agent at {path} has no key, or is locked; next: ssh-add -l (and ssh-add -X where it is locked)"
+        found.notes.append(Note("agent-empty", text))
+    elif settings.identities_only and others and not mine:
+        text = f"ssh-agent at {path} has other keys, and IdentitiesOnly leaves them out; next: name one with -i FILE"
+        found.notes.append(Note("identities-only", text))
+    others = [] if settings.identities_only else others
     # As ssh: keys of the agent that were named come first, then the agent's others, then files.
     found.keys[:0] = [*mine, *others]
 

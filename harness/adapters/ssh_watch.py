@@ -204,6 +204,9 @@ def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectEr
     if fault.reason != "auth-failed":
         return Unreachable(Step.CONNECTED, fault.reason, fault.permanent, f"{leg.place}: {fault.text}")
     refused = f"{leg.place}: login refused; tried: {identities.offered()}"
+    if "too many" in fault.text.lower():
+        text = "the host ended it after too many keys; next: name the right one with -i FILE -o IdentitiesOnly=yes"
+        return refusal(fault.reason, f"{refused}; {text}")
     note = identities.explanation()
     if note is not None:
         return refusal(note.reason, f"{refused}; {note.text}")

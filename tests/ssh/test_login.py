@@ -260,7 +260,7 @@ class TestIdentities:
         chosen = host.folder / "chosen.pub"
         async with agent(tmp_path / "agent", [host.user_key]):
             for key, reason in (
-                (asyncssh.generate_private_key("ssh-ed25519"), "auth-failed"),
+                (asyncssh.generate_private_key("ssh-ed25519"), "identities-only"),
                 (host.user_key, None),
             ):
                 chosen.write_bytes(key.export_public_key("openssh"))

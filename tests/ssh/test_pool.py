@@ -129,6 +129,16 @@ async def test_a_key_that_is_revoked_gets_nothing_new_and_what_runs_goes_on(host
     await adapter.close()
 
 
+async def test_a_connection_that_is_not_trusted_any_more_is_closed_at_the_end(host: EmbeddedHost) -> None:
+    pool = Pool(Limits())
+    (lease,) = leases_of([await pool.connect(host.target())])
+    host.known_hosts.write_text("")
+    assert isinstance(await pool.connect(host.target()), Unreachable)
+    assert lease.link.live is not None
+    await pool.close()
+    assert lease.dialled.watch.lost is not None
+
+
 @pytest.mark.parametrize("change", ["", "[other]:1 ssh-ed25519 AAAA\n"])
 async def test_a_change_of_known_hosts_that_keeps_the_key_keeps_the_connection(
     host: EmbeddedHost, pool: Pool, change: str
