@@ -36,6 +36,7 @@ from harness.core.fingerprint import action_digest
 from harness.core.ids import ExecutionId, RunId
 from harness.core.moment import Moment
 from harness.core.state import Record, State
+from harness.doctor import Finding, Level
 from harness.fetching import Fetched, fetched
 from harness.foreign import cancel_unknown, follow_unknown
 from harness.hosts import Hosts, KnownHost, Swept
@@ -381,6 +382,23 @@ class Harness:
             await self._observe(execution, record, bodies)
             await self._look(execution)
         return from_record(await self._known(execution)), await self._world.journal.events(execution)
+
+    async def examine(self, hosts: Sequence[str], options: RunOptions) -> Sequence[Finding]:
+        """The state of the journal, and what a run would meet on its way to these hosts; a host that cannot be named is a finding, too."""
+        from harness import examine
+
+        found, targets = await examine.journal(self._parts), list[SshTarget]()
+        for host in hosts:
+            try:
+                targets += self.targets([host], options)
+            except HarnessError as problem:
+                found.append(
+                    Finding(
+                        Level.PROBLEM, host, problem.what.removesuffix("; nothing was sent"), problem.hint
+                    )
+                )
+        once = {target.place: target for target in targets}
+        return [*found, *await examine.hosts(self._parts, self._world, list(once.values()))]
 
     async def hosts(self) -> Sequence[KnownHost]:
         """The stores that the journal knows."""

@@ -114,6 +114,15 @@ class SqliteJournal:
         """Why the journal is read-only; empty where it is not."""
         return self._state.findings
 
+    def has_reserve(self) -> bool:
+        """Whether there is room for what would be observed: without it nothing is planned."""
+        return self._state.reserve.ensure()
+
+    async def lost_keys(self) -> tuple[str, ...]:
+        """The ids of keys under which executions were accepted, and that are not kept any more; none where nobody knows what is kept."""
+        kept = self._kept_keys
+        return () if kept is None else await self._commits.read(lambda: self._rows.lost_keys(kept))
+
     async def accept(
         self,
         opening: Sequence[Event],

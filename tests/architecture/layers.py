@@ -30,6 +30,8 @@ PARTS = {
     "compose": Layer.COMPOSE,
     # What the shell's completion knows: it must not load the engine, as compose does.
     "names": Layer.COMPOSE,
+    # What the doctor asks of adapters, beside the ports.
+    "examine": Layer.COMPOSE,
     "testing": Layer.TESTING,
     "faces": Layer.FACES,
     # The public API: it has the verbs of the command line and stands beside it.

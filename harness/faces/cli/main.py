@@ -43,6 +43,7 @@ COMMANDS: Final = (
         "Come back", "recover", "recover", "Ask the hosts about everything that is open.", say.NOTHING_CHANGED
     ),
     Entry("Decide", "resolve", "resolve", "Answer what only a person can know.", say.NOTHING_CHANGED),
+    Entry("Set up", "doctor", "doctor", "Check configuration, journal and hosts."),
     Entry("Set up", "host", "host", "See the known hosts, and clean up on them.", say.NOTHING_CHANGED),
     Entry("Set up", "audit", "audit", "Verify the journal, or take responsibility for it."),
     Entry("Set up", "completion", "completion", "Complete words at the shell's prompt."),
