@@ -147,11 +147,11 @@ async def _log_in(
     watch = Watch(leg, known, identities, progress.unhurried(ask) if ask is not None else None)
     try:
         line = None if tunnel is not None else await _connect(leg, progress)
-        connection = await _handshake(leg, line, tunnel, known, watch, interactive=ask is not None)
+        connection = await _handshake(leg, line, tunnel, known, watch)
     except asyncssh.HostKeyNotVerifiable as error:
         return host_key_refused(leg, known, watch, error)
     except asyncssh.DisconnectError as error:
-        return login_refused(leg, identities, error)
+        return login_refused(leg, identities, watch, error)
     finally:
         await identities.close()
     key = connection.get_server_host_key()
@@ -199,7 +199,6 @@ async def _handshake(
     tunnel: Connection | None,
     known: Known,
     watch: Watch,
-    interactive: bool,
 ) -> Connection:
     """Key exchange and login. Everything that asyncssh would read from a file, the environment or an agent by itself is off."""
     try:
@@ -224,8 +223,8 @@ async def _handshake(
             x11_forwarding=False,
             gss_host=None,
             host_based_auth=False,
-            password_auth=interactive,
-            kbdint_auth=interactive,
+            password_auth=True,  # the watch is asked, and answers where there is a person
+            kbdint_auth=True,
             connect_timeout=None,
             login_timeout=0,
             keepalive_interval=leg.settings.server_alive_interval,

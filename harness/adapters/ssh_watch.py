@@ -75,6 +75,7 @@ class Watch(asyncssh.SSHClient):
         self.presented: asyncssh.SSHKey | None = None
         self.verdict: Verdict | None = None
         self.lost: str | None = None
+        self.unasked: dict[str, None] = {}  # what the host would have taken from a person
 
     @property
     def credential(self) -> str | None:
@@ -120,6 +121,8 @@ class Watch(asyncssh.SSHClient):
 
     async def password_auth_requested(self) -> str | None:
         """Asks a person, a few times at most."""
+        if self._ask is None:
+            self.unasked["a password"] = None
         self._passwords += 1
         if self._ask is None or self._passwords > TRIES:
             return None
@@ -128,6 +131,8 @@ class Watch(asyncssh.SSHClient):
 
     def kbdint_auth_requested(self) -> str | None:
         """One-time codes and the like, where there is a person."""
+        if self._ask is None:
+            self.unasked["an answer (a password, a one-time code)"] = None
         return None if self._ask is None or self._passwords >= TRIES else ""
 
     async def kbdint_challenge_received(
@@ -198,7 +203,9 @@ def _named(entries: Sequence[known_hosts.Entry]) -> str:
     return ", ".join(f"{one.where} ({known_hosts.fingerprint(one.key)})" for one in entries[:3]) + more
 
 
-def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectError) -> Unreachable:
+def login_refused(
+    leg: Leg, identities: Identities, watch: Watch, error: asyncssh.DisconnectError
+) -> Unreachable:
     """A login that was refused is explained by a key that was held back, else by the host's words; what was offered is named."""
     fault = fault_of(error)
     if fault.reason != "auth-failed":
@@ -207,6 +214,9 @@ def login_refused(leg: Leg, identities: Identities, error: asyncssh.DisconnectEr
     if "too many" in fault.text.lower():
         text = "the host ended it after too many keys; next: name the right one with -i FILE -o IdentitiesOnly=yes"
         return refusal(fault.reason, f"{refused}; {text}")
+    if watch.unasked:
+        wanted = " or ".join(watch.unasked)
+        refused += f"; the host would take {wanted}, and there is no terminal to ask at"
     note = identities.explanation()
     if note is not None:
         return refusal(note.reason, f"{refused}; {note.text}")

@@ -6,9 +6,10 @@ import asyncio
 import base64
 import hmac
 import os
+import shlex
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,13 +19,15 @@ import pytest
 from harness.api import Harness, RunOptions
 from harness.core.events import Outcome
 from harness.result import Result
+from harness.testing.fault_proxy import Cut, FaultProxy
+from tests.cli.site import PROGRAM
+from tests.cli.test_terminal import Terminal
 from tests.containers.hosts import Host, free_port
-from tests.containers.session import ADDRESS, ssh
+from tests.containers.session import ADDRESS, Story, known_at, ssh
 from tests.containers.yard import Yard
 
 SECRET = b"a shared secret"
 PASSWORD = "open sesame"
-PATIENCE = 60.0
 SETUP = """
 printf '%s\\n' "$CA" >/etc/ssh/user_ca.pub
 for name in coded worded; do useradd --create-home --shell /bin/sh "$name"; done
@@ -54,6 +57,11 @@ def private(folder: Path, name: str, key: asyncssh.SSHKey) -> Path:
     key.write_private_key(path)
     key.write_public_key(f"{path}.pub")
     return path
+
+
+def public_of(key: Path) -> str:
+    """The public half beside a private key, a line."""
+    return Path(f"{key}.pub").read_text()
 
 
 def ed25519() -> asyncssh.SSHKey:
@@ -171,7 +179,7 @@ class TestAgents:
         assert "8 keys of the agent" in text
         assert "IdentitiesOnly" in text
         chosen = tmp_path / "chosen"
-        chosen.write_bytes(Path(f"{door.host.key_file}.pub").read_bytes())
+        chosen.write_bytes(public_of(door.host.key_file).encode())
         only = door.options(("i", str(chosen)), ("o", "IdentitiesOnly=yes"), agent=str(agent.socket))
         assert (await in_by(harness, only) or "").startswith("agent:")
 
@@ -269,7 +277,7 @@ class TestHostKeys:
         self, door: Door, harness: Harness, tmp_path: Path
     ) -> None:
         authority = private(tmp_path, "host_ca", ed25519())
-        line = f"@cert-authority *.example {Path(f'{authority}.pub').read_text()}"
+        line = f"@cert-authority *.example {public_of(authority)}"
         known = tmp_path / "known"
         known.write_text(line)
         options = RunOptions(
@@ -286,7 +294,7 @@ class TestHostKeys:
             assert "host-certificate" in text
             assert "expired" in text
             await self.certify(door, authority, tmp_path, "door.example")
-            known.write_text(f"{line}@revoked * {Path(f'{authority}.pub').read_text()}")
+            known.write_text(f"{line}@revoked * {public_of(authority)}")
             assert "host-key-revoked" in await kept_out(harness, options)
         finally:
             await self.served(door, "")
@@ -304,6 +312,116 @@ class TestHostKeys:
         """The server shows that from now on: it begins anew, and is there again."""
         door.host.write("/etc/ssh/sshd_config.d/certificate.conf", f"{line}\n".encode())
         await asyncio.to_thread(door.host.restart)
+
+
+class TestPrompts:
+    """The program itself at a terminal of its own; the line is cut in the middle of the command."""
+
+    def config(self, door: Door, folder: Path, port: int, user: str, *more: str) -> Path:
+        known = known_at(folder / "known", {port: [door.host]})
+        lines = [
+            "Host door", f"HostName {ADDRESS}", f"Port {port}", f"User {user}", "IdentityAgent none", *more,
+            f"UserKnownHostsFile {known}", "GlobalKnownHostsFile none",
+        ]  # fmt: skip
+        path = folder / "config"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "HARNESS_HOME": str(folder / "state"),
+            "TERM": "xterm",
+        }
+
+    async def cut_and_asked_again(
+        self, door: Door, folder: Path, user: str, prompt: bytes, answers: Sequence[str], *more: str
+    ) -> bytes:
+        """What the terminal showed of a command whose link was cut: asked, answered, asked again, answered, and one effect."""
+        story, terminal = Story(door.host.as_user(user)), Terminal()
+        async with FaultProxy(door.host.port) as proxy:
+            config = self.config(door, folder, proxy.port, user, *more)
+            line = " ".join(shlex.quote(str(word)) for word in story.argv)
+            process = await asyncio.create_subprocess_exec(
+                *PROGRAM, "run", "-F", str(config), "door", "--", line,
+                stdin=terminal.theirs, stdout=subprocess.PIPE, stderr=terminal.theirs,
+                env=self.environment(folder), preexec_fn=terminal.take,
+            )  # fmt: skip
+            assert process.stdout is not None
+            await asyncio.to_thread(terminal.until, prompt)
+            os.write(terminal.ours, f"{answers[0]}\n".encode())
+            first = await process.stdout.readline()
+            proxy.cut(Cut.RST)
+            await asyncio.to_thread(terminal.until, prompt, 2)
+            os.write(terminal.ours, f"{answers[1]}\n".encode())
+            await asyncio.to_thread(terminal.until, b"following from where the output ended")
+            story.let_go_on()
+            rest, _ = await process.communicate()
+        seen = terminal.rest()
+        terminal.close()
+        assert (process.returncode, first + rest) == (9, Story.OUT), seen
+        assert story.effects() == 1
+        return seen
+
+    async def test_a_one_time_code_is_asked_for_again_at_a_reconnect_and_never_kept(
+        self, door: Door, tmp_path: Path
+    ) -> None:
+        answers = [next(door.codes), next(door.codes)]
+        seen = await self.cut_and_asked_again(
+            door, tmp_path, "coded", b"One-time password", answers, "IdentityFile none"
+        )
+        nothing_of(answers, tmp_path, seen)
+
+    async def test_a_password_is_asked_for_again_at_a_reconnect_and_never_kept(
+        self, door: Door, tmp_path: Path
+    ) -> None:
+        answers = [PASSWORD, PASSWORD]
+        seen = await self.cut_and_asked_again(
+            door, tmp_path, "worded", b"'s password: ", answers, "IdentityFile none"
+        )
+        nothing_of(answers, tmp_path, seen)
+
+    async def test_a_passphrase_is_asked_for_again_at_a_reconnect_and_never_kept(
+        self, door: Door, tmp_path: Path
+    ) -> None:
+        key = asyncssh.read_private_key(door.host.key_file)
+        locked = tmp_path / "id_locked"
+        locked.touch(mode=0o600)
+        locked.write_bytes(key.export_private_key("pkcs8-pem", passphrase=PASSWORD))
+        answers = [PASSWORD, PASSWORD]
+        seen = await self.cut_and_asked_again(
+            door, tmp_path, "ops", b"Enter passphrase for key", answers, f"IdentityFile {locked}"
+        )
+        nothing_of(answers, tmp_path, seen)
+
+    @pytest.mark.parametrize(
+        ("user", "words"), [("coded", "a one-time code"), ("worded", "the host would take a password")]
+    )
+    async def test_without_a_terminal_it_is_refused_in_words(
+        self, door: Door, tmp_path: Path, user: str, words: str
+    ) -> None:
+        config = self.config(door, tmp_path, door.host.port, user, "IdentityFile none")
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM, "run", "-F", str(config), "door", "--", "true",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=self.environment(tmp_path), start_new_session=True,
+        )  # fmt: skip
+        _, told = await process.communicate()
+        assert process.returncode == 123
+        assert words in told.decode()
+        assert "there is no terminal to ask at" in told.decode()
+        assert "ssh-add" in told.decode()
+        assert "nothing was sent" in told.decode()
+
+
+def nothing_of(answers: Sequence[str], folder: Path, seen: bytes) -> None:
+    """No answer is on the terminal or in any file of the state directory."""
+    files = [path for path in (folder / "state").rglob("*") if path.is_file()]
+    assert files
+    for answer in answers:
+        assert answer.encode() not in seen
+        assert [path for path in files if answer.encode() in path.read_bytes()] == []
 
 
 async def run(*argv: str) -> None:
