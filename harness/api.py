@@ -39,6 +39,7 @@ from harness.core.state import Record, State
 from harness.doctor import Finding, Level
 from harness.fetching import Fetched, fetched
 from harness.foreign import cancel_unknown, follow_unknown
+from harness.forgotten import forgotten
 from harness.hosts import Hosts, KnownHost, Swept
 from harness.latest import Latest, latest
 from harness.marked import CancelAsk
@@ -127,6 +128,11 @@ class Harness:
     def run_id(self) -> str:
         """This run's ID."""
         return self._world.run
+
+    @property
+    def home(self) -> Path:
+        """The state directory."""
+        return self._parts.home
 
     # --- act -----------------------------------------------------------------------------------------------------
 
@@ -373,6 +379,10 @@ class Harness:
         found = [await look(self._world.journal, record, limit) for look in (alike.twins, alike.near)]
         twins, near = ([from_record(each) for each in records] for records in found)
         return twins, near
+
+    async def forgotten(self) -> Sequence[Result]:
+        """What was sent, has no known end, and is driven by no living process; the newest 200."""
+        return [from_record(record) for record in await forgotten(self._world)]
 
     async def show(self, execution: ExecutionId, *, probe: bool = False) -> tuple[Result, tuple[Event, ...]]:
         """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""

@@ -97,7 +97,7 @@ def test_an_unknown_host_key_is_told_as_a_run_tells_it(person: Person, site: Sit
 
 
 def test_a_login_that_fails_is_told_as_a_run_tells_it(person: Person, site: Site, tmp_path: Path) -> None:
-    line = ("-F", "none", "-p", str(site.host.port), "-l", site.host.account)
+    line: tuple[str, ...] = ("-F", "none", "-p", str(site.host.port), "-l", site.host.account)
     line += (
         "-o",
         f"UserKnownHostsFile={site.host.known_hosts}",

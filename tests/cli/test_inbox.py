@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cli.site import Person, Site, finished, first_line
+import pytest
+
+from tests.cli.site import PATIENCE, Person, Site, finished, first_line
 from tests.cli.test_coming_back import gated
+from tests.cli.test_terminal import Terminal, at
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
 
 
 def unknown(person: Person, site: Site, effects: Path, go: Path) -> str:
@@ -103,3 +116,54 @@ def test_open_and_like_do_not_go_together(person: Person) -> None:
     done = person.types("list", "--open", "--like", "@last")
     assert done.code == 122
     assert "take one of them" in done.err
+
+
+# --- reminders ----------------------------------------------------------------------------------------------------
+
+
+def seen(terminal: Terminal, person: Person, *words: str) -> str:
+    """What a person sees of the talk while a command runs."""
+    process = at(terminal, person, *words)
+    process.communicate(timeout=PATIENCE)
+    before, terminal.seen = terminal.seen, b""
+    assert before == b""
+    return b"".join(_there(terminal)).decode()
+
+
+def _there(terminal: Terminal) -> Iterator[bytes]:
+    while select.select([terminal.ours], [], [], 0)[0]:
+        yield os.read(terminal.ours, 65536)
+
+
+def test_what_is_open_is_told_once_a_day_and_with_every_look(
+    person: Person, site: Site, effects: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    go = tmp_path / "go"
+    name = unknown(person, site, effects, go)
+    word = f"harness: 1 execution is open ({name[-6:]}); next: harness recover, or harness list --open\r\n"
+    try:
+        assert seen(terminal, person, "run", "db2", "--", "true") == word
+        assert seen(terminal, person, "run", "db2", "--", "true") == ""
+        assert seen(terminal, person, "list") == word
+        assert seen(terminal, person, "show", name) == word
+        assert word not in seen(terminal, person, "recover")
+        os.utime(person.state / "reminded", (0, 0))
+        assert seen(terminal, person, "run", "db2", "--", "true") == word
+        assert "open (" not in person.types("list").err
+    finally:
+        site.refuse(False)
+        go.touch()
+    assert person.types("attach", name).code == 0
+    os.utime(person.state / "reminded", (0, 0))
+    assert seen(terminal, person, "list") == ""
+
+
+def test_what_a_living_process_drives_is_no_reminder(
+    person: Person, effects: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    go = tmp_path / "go"
+    process = person.start("run", "db1", "--", gated(go, effects))
+    begun = first_line(process)
+    assert seen(terminal, person, "list") == ""
+    go.touch()
+    assert finished(process, begun).code == 0

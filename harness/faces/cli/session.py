@@ -18,6 +18,7 @@ from harness.faces.cli import say, stdin
 from harness.faces.cli.asking import at_terminal
 from harness.faces.cli.errors import Senseless
 from harness.faces.cli.live import Live
+from harness.faces.cli.reminder import remind
 from harness.ports import RequestError
 from harness.tap import Listener
 
@@ -38,7 +39,10 @@ async def opened(work: Work, listener: Listener | None = None, config: Path | No
     if ask is not None and isinstance(listener, Live):
         ask = listener.hushed(ask)
     async with await Harness.open(config=config, listener=listener, ask=ask) as harness:
-        return await work(harness)
+        code = await work(harness)
+        context = click.get_current_context(silent=True)
+        await remind(harness, None if context is None else context.info_name)
+        return code
 
 
 def call(work: Work) -> int:
