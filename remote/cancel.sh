@@ -39,8 +39,8 @@ h_cancel_line() {
 h_cancel_started() {
     h_field "$h_r_start" token
     h_winner=$h_val
-    if h_take_go "$2"; then
-        h_close_for "$1"
+    if [ -s "$h_dir/go" ] || h_take_go "$2"; then
+        h_shut "$h_dir" "$1"
     elif [ "$h_q_mode" = stop ] && [ "$h_st" != lost ]; then
         h_stop "$h_dir" "$h_winner" cancel "$h_q_grace"
         h_wait_finish
@@ -48,32 +48,15 @@ h_cancel_started() {
 }
 
 # h_take_go TOKEN: competes with the supervisor for the last word before the command. Only in the boot of the start: `go` is not synced, so after
-# another boot its absence proves nothing. 0: it is ours, and on disk; the command has not run and cannot.
+# another boot its absence proves nothing. 0: it is ours; the command has not run and cannot.
 h_take_go() {
-    # somebody else took it and could not write down the end
-    if h_record "$h_dir/go" go; then
-        case $h_rec in "1 go by=cancel "* | "1 go by=front "*) return 0 ;; esac
-    fi
     h_where
     h_field "$h_r_start" boot
     [ "$h_val" = "$h_boot" ] && [ "$h_boot" != - ] && [ ! -e "$h_dir/go" ] || return 1
     h_write "$h_dir/k.$1" "1 go by=cancel token=$1 end" || return 1
     ln "$h_dir/k.$1" "$h_dir/go" 2>/dev/null
     rm -f "$h_dir/k.$1"
-    h_record "$h_dir/go" go && [ "$h_rec" = "1 go by=cancel token=$1 end" ] && h_sync "$h_dir/go" "$h_dir"
-}
-
-# h_close_for ID: the finish of a start that we closed; the supervisor may write the same one, the first stays.
-h_close_for() {
-    h_id=$1 h_token=$h_winner
-    h_now
-    h_random || return 1
-    h_tmp=$h_dir/g.$h_val
-    h_not_started
-    h_write "$h_tmp" "$h_rec" || return 1
-    ln "$h_tmp" "$h_dir/finish" 2>/dev/null
-    rm -f "$h_tmp"
-    h_sync "$h_dir/finish" "$h_dir"
+    h_record "$h_dir/go" go && [ "$h_rec" = "1 go by=cancel token=$1 end" ]
 }
 
 # h_wait_finish: the supervisor needs a moment to write down the end.

@@ -11,7 +11,7 @@ h_check() {
         h_trail "refused reason=request"
         return
     fi
-    h_cwd='' h_sleepm=part
+    h_cwd='' h_sleepm=part h_epoch=-
     h_stat self
     [ -z "$h_s_cwd" ] || eval "$h_s_cwd"
     sleep 0.01 || h_sleepm=whole
@@ -67,7 +67,6 @@ h_check_wait() {
 h_check_tick() {
     {
         exec >/proc/self/fd/5 </dev/null 7>&- 8>&- 9>&-
-        sleep "$h_pause"
-        h_put "t$h_nl"
+        h_nap "$h_pause" && h_put "t$h_nl"
     } &
 }

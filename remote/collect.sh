@@ -4,12 +4,12 @@
 # ways are in left.sh.
 
 # h_collect: sets h_size_out, h_size_err, h_whole_out, h_whole_err (yes, no) and h_left (processes left over, `-` where none was looked for).
-# Words on our own FIFO: of the drainers, of the ticker (`late`, `oom`), and our own `now`: what was late before it does not count.
+# Words on our own FIFO: of the drainers, of the ticker (`late`, `oom`, `new`), and our own `now`, `gone`: what was late before `now` does not count.
 h_collect() {
     h_size_out='' h_size_err='' h_whole_out=no h_whole_err=no h_left=- h_looks=-3 h_job='' h_before=yes h_ended_late=no h_oom0=-
     h_put "now -$h_nl" >&6
     # the ticker is late only in the first two seconds
-    [ $((${h_up1%.*} - ${h_up0%.*})) -lt 1 ] || { h_more && h_ended_late=yes && h_later 0.05; }
+    [ $((${h_up1%.*} - ${h_up0%.*})) -lt 1 ] && h_living "$h_ticker" || { h_more && h_ended_late=yes && h_later 0.05; }
     { read -r h_job h_x; } <"$h_dir/j.$h_token" || h_job=''
     [ -z "$h_job" ] || ! kill -0 -"$h_job" || { h_more && h_mark_all; }
     while [ -z "$h_size_out" ] || [ -z "$h_size_err" ]; do
@@ -19,20 +19,26 @@ h_collect() {
             late) [ "$h_before" = yes ] || h_late ;;
             out | err) h_drained "$h_x" "$h_y" ;;
             oom) h_oom0=${h_y%% *} h_oom_path=${h_y#* } ;;
+            new) h_killed="$h_killed ${h_y% *}"; eval "h_drainer_${h_y% *}=\${h_y#* } h_size_${h_y% *}=" ;;
+            gone) h_gone "$h_y" "${h_y%"${h_y#?}"}" ;;
         esac
     done
-    kill "$h_ticker"
+    for h_x in $h_killed; do eval "h_whole_$h_x=no"; done
+    ! h_living "$h_ticker" || kill "$h_ticker"
 }
 
 # h_late: the drainers are not at their end yet.
 h_late() {
+    h_more || return 0
     h_looks=$((h_looks + 1))
+    h_look_after out "$h_drainer_out"
+    h_look_after err "$h_drainer_err"
     if [ "$h_looks" -eq 0 ]; then
-        h_more && h_mark_all
+        h_mark_all
     elif [ "$h_looks" -gt 0 ]; then
-        h_more && h_look
+        h_look
     fi
-    [ "$h_ended_late" = no ] || h_later 0.05
+    [ "$h_looks" -lt 0 ] && [ "$h_ended_late" = no ] || h_later 0.05
 }
 
 # h_drained NAME whole|part: the stream's last writer is gone.

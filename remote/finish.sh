@@ -33,9 +33,13 @@ h_finish() {
     h_rec="$h_rec timeout_requested=$h_by_timeout cancel_requested=$h_by_cancel t0=$h_t0 t1=$h_t1 up0=$h_up0 up1=$h_up1 end"
     # the channel's side reads it while it goes to the disk, and says it when it is there
     h_put "rec $h_rec$h_nl"
-    h_put "$h_rec$h_nl" 1<>"$h_dir/f.$h_token"
-    h_sync "$h_dir/f.$h_token"
-    h_put "end$h_nl"
+    h_put "$h_rec$h_nl" 1<>"$h_dir/f.$h_token" || h_room=
+    if [ -n "$h_room" ] && h_sync "$h_dir/f.$h_token"; then
+        h_put "end$h_nl"
+    else
+        # `end` means on disk: who asks later is told what is there then
+        h_put "say state state=unknown$h_nl"
+    fi
 }
 
 # h_reason_now: `timeout` or `cancel` only where the raw status is the signal that was sent; else `exit`.
@@ -53,11 +57,26 @@ h_reason_now() {
 h_leave() {
     {
         exec </dev/null >/dev/null 6>&- 7>&-
-        mv "$h_dir/f.$h_token" "$h_dir/finish"
+        [ -n "$h_room" ] && mv "$h_dir/f.$h_token" "$h_dir/finish" || h_room=
         h_sweep
         h_digests
     } &
     exit 0
+}
+
+# h_sweep: removes this dispatch's own files, nobody else's. `h` stays: whoever measured a size before it was made may look for it late.
+h_sweep() {
+    h_sweep_of "$h_dir" "$h_token" $h_room
+}
+
+# h_sweep_of DIRECTORY TOKEN [f]: f.TOKEN stays where it is the only name of the end.
+h_sweep_of() {
+    h_d=$1 h_t=$2 h_f=${3-}
+    set --
+    for h_x in o e v a s j y b u in $h_f; do
+        set -- "$@" "$h_d/$h_x.$h_t"
+    done
+    rm -f "$@"
 }
 
 h_digests() {

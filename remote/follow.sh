@@ -20,7 +20,7 @@ h_follow_one() {
     h_place "$1" "$2"
     h_front_dir=$h_dir
     h_state "$h_dir" "$h_id"
-    if [ "$h_st" = fenced ]; then h_sync "$h_dir/start" "$h_dir" "${h_dir%/*}" || h_st=unknown; fi
+    h_proven "$h_dir"
     if [ ! -f "$h_dir/out" ] || [ ! -f "$h_dir/err" ] || [ "$h_st" = absent ] || [ "$h_st" = damaged ]; then
         h_follow_none
         return
@@ -77,5 +77,10 @@ h_alone() {
     h_id=${h_front_dir##*/}
     h_caps_read || { h_trail "state state=unknown"; return; }
     h_state "$h_front_dir" "$h_id"
-    if [ "$h_st:$h_begun" = finished:yes ]; then h_front_end "${h_r_finish#1 }"; else h_trail "state state=$h_st"; fi
+    h_field "$h_r_finish" reason
+    case $h_st:$h_begun:$h_val in
+        finished:yes:*) h_front_end "${h_r_finish#1 }" ;;
+        finished:no:not-started) h_trail "not-started reason=cancel" ;;
+        *) h_trail "state state=$h_st" ;;
+    esac
 }

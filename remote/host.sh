@@ -54,3 +54,12 @@ h_umask_now() {
     done </proc/self/status
     [ -n "$h_umask" ] || h_umask=$(umask)
 }
+
+# h_idle: waits about a second where `sleep` cannot be had. 1 where no second has passed.
+h_idle() {
+    h_now
+    h_was=${h_up%.*}
+    timeout 1 tail -f /dev/null >/dev/null
+    h_now
+    [ "${h_up%.*}" != "$h_was" ]
+}

@@ -6,7 +6,7 @@
 
 # h_later SECONDS: one `late`, where the ticker says it no longer.
 h_later() {
-    kill "$h_ticker"
+    ! h_living "$h_ticker" || kill "$h_ticker"
     h_x=$1
     [ "$h_sleepm" = part ] || h_x=1
     {
@@ -15,6 +15,50 @@ h_later() {
         h_put "late -$h_nl" >&6
     } &
     h_ticker=$!
+}
+
+# h_mend: drainers that are gone before the streams were closed were killed; what is in the FIFOs is still there.
+h_mend() {
+    h_living "$h_drainer_out" || { h_killed="$h_killed out"; h_drain out 3 part; }
+    h_living "$h_drainer_err" || { h_killed="$h_killed err"; h_drain err 4 part; }
+}
+
+# h_look_after NAME PID: a drainer that is gone has said its word before, unless it was killed; so we say `gone` behind it.
+h_look_after() {
+    eval "[ -n \"\$h_size_$1\" ]" || h_living "$2" || h_put "gone $1$h_nl" >&6
+}
+
+# h_gone NAME LETTER: its word has not come, so it was killed.
+h_gone() {
+    eval "[ -z \"\$h_size_$1\" ]" || return 0
+    h_killed="$h_killed $1"
+    h_redrain "$1" "$2"
+}
+
+# h_redrain NAME LETTER: another drainer in the place of one that was killed.
+h_redrain() {
+    [ -p "$h_dir/$2.$h_token" ] || return 1
+    exec 3<>"$h_dir/$2.$h_token"
+    h_drain "$1" 3 part
+    exec 3>&-
+}
+
+# h_last_reader: the copying child of a drainer that was killed may read on, and so may one that was put in its place before us. Returns when
+# neither has our stdin as his.
+h_last_reader() {
+    h_stat self
+    while h_read_by; do h_short; done
+}
+
+h_read_by() {
+    set +f
+    for h_x in /proc/[0-9]*; do
+        [ "$h_x/fd/0" -ef /proc/self/fd/0 ] && [ "${h_x#/proc/}" -lt "$h_pid" ] || continue
+        set -f
+        return 0
+    done
+    set -f
+    return 1
 }
 
 # h_look: are the sentinels in the files? Where nothing moves any more without one: the size as seen, not complete.

@@ -86,6 +86,7 @@ h_report() {
     if [ "$h_st" = fenced ] && [ "$h_synced" = no ]; then
         h_st=unknown h_proof=sync
     fi
+    [ "$h_st" != finished ] || h_proven "$h_dir"
     h_size "$h_dir/out"
     h_out=$h_val
     h_size "$h_dir/err"

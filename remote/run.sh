@@ -83,6 +83,7 @@ h_front_end() {
 h_front_hang() {
     h_write "$h_front_dir/u.$h_token" "1 go by=front token=$h_token end"
     ln "$h_front_dir/u.$h_token" "$h_front_dir/go" 2>/dev/null
+    rm -f "$h_front_dir/u.$h_token"
     h_record "$h_front_dir/go" go
     if [ "$h_rec" = "1 go by=front token=$h_token end" ]; then
         h_trail "not-started reason=sync"

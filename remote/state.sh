@@ -65,7 +65,7 @@ h_unfinished() {
         h_st=damaged
     elif [ -n "$h_r_ended" ]; then
         h_st=ended
-    else
+    elif ! h_shut "$1" "$2"; then
         h_dead "$1" "$2"
     fi
 }
@@ -88,7 +88,7 @@ h_dead() {
         h_st=unknown h_proof=fifo
     elif h_carried "$2"; then
         h_st=orphaned h_proof=environ
-    elif h_job_alive "$1"; then
+    elif h_field "$h_r_start" token && h_job_of "$1" "$h_val"; then
         h_st=orphaned h_proof=pid
     else
         h_st=lost h_proof=all
@@ -126,15 +126,6 @@ h_fifo_open() {
         dd) dd if=/dev/null of="$1" oflag=nonblock conv=nocreat,notrunc ;;
         *) timeout "$h_half" sh -c ': >"$1"' sh "$1" ;;
     esac 2>/dev/null
-}
-
-# h_job_alive DIRECTORY: whether the command's first process, or its process group, is there; h_job is its pid. Its start time tells it
-# from a stranger; while a group lives the kernel does not give its number away, but a group alone is not told from a stranger's.
-h_job_alive() {
-    h_field "$h_r_start" token
-    h_job='' h_job_began=''
-    { read -r h_job h_job_began h_x; } 2>/dev/null <"$1/j.$h_val" || return 1
-    h_stat "$h_job" 2>/dev/null && [ "$h_began" = "$h_job_began" ] && [ "$h_state1" != Z ]
 }
 
 # h_find ID: h_dir is where that execution has a start marker, whatever its witness, with h_at; empty where it has none.

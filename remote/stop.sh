@@ -7,19 +7,45 @@ h_watch() {
     h_watcher=
     [ -n "$1" ] || return 0
     {
-        exec </dev/null >/dev/null 6>&- 7>&-
-        h_nap "$1"
-        h_stop "$h_dir" "$h_token" "$2" "$h_q_grace"
+        exec </dev/null >/dev/null 3>&- 4>&- 6>&- 7>&-
+        h_nap "$1" && h_stop "$h_dir" "$h_token" "$2" "$h_q_grace"
     } &
     h_watcher=$!
 }
 
-# h_nap SECONDS: sleeps so that our end takes the sleep with it.
+# h_nap SECONDS: comes back when the time has passed by the clock of boot time, whatever ends the sleep; 1 where nothing on this host waits. Our
+# end takes the sleep with it.
 h_nap() {
     trap 'kill "$h_napper"; exit 0' TERM
-    sleep "$1" &
-    h_napper=$!
-    wait "$h_napper"
+    h_now
+    h_from=$h_up h_failed=0 h_slack=0
+    while h_missing "$1"; do
+        if [ "$h_failed" -lt 4 ]; then sleep "$h_val" & else h_idle & fi
+        h_napper=$!
+        if wait "$h_napper"; then h_failed=0 h_slack=1; else h_failed=$((h_failed + 1)) h_slack=0; fi
+        [ "$h_failed" -lt 100 ] || return 1
+    done
+}
+
+# h_missing SECONDS: h_val is what is missing to so many seconds after h_from, as this host's `sleep` takes it; 1 where nothing is, or no more than
+# the h_slack hundredths by which the clock may be behind. In hundredths only at the end: some shells count to 2^31.
+h_missing() {
+    h_now
+    h_x=${1%%.*} h_y=00
+    case $1 in *.*) h_y=${1#*.}00 ;; esac
+    while :; do case $h_x in 0?*) h_x=${h_x#0} ;; *) break ;; esac; done
+    [ "${#h_x}" -lt 10 ] || h_x=999999999
+    h_y=${h_y%"${h_y#??}"}
+    h_val=$((h_x - ${h_up%.*} + ${h_from%.*}))
+    [ "$h_val" -lt 1000 ] || { h_val=$((h_val - 1)); return 0; }
+    h_val=$((h_val * 100 + 1$h_y - 1${h_up#*.} + 1${h_from#*.} - 100))
+    [ "$h_val" -gt "$h_slack" ] || return 1
+    if [ "$h_sleepm" = part ]; then
+        h_y=$((h_val % 100 + 100))
+        h_val=$((h_val / 100)).${h_y#1}
+    else
+        h_val=$(((h_val + 99) / 100))
+    fi
 }
 
 h_unwatch() {
@@ -74,5 +100,5 @@ h_wait_group() {
 }
 
 h_short() {
-    if [ "$h_sleepm" = part ]; then sleep 0.05; else sleep 1; fi
+    if [ "$h_sleepm" = part ]; then sleep 0.05; else sleep 1; fi || h_idle
 }

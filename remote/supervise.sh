@@ -28,17 +28,9 @@ h_refuse() {
     h_say "refused reason=$1"
 }
 
-# h_sweep: removes this dispatch's own files, nobody else's. `h` stays: whoever measured a size before it was made may look for it late.
-h_sweep() {
-    for h_x in o e v a s f j y b; do
-        set -- "$@" "$h_dir/$h_x.$h_token"
-    done
-    rm -f "$@" "$h_dir/in.$h_token"
-}
-
 # h_prepare: everything before the gate. Comes back only if this dispatch may compete for it.
 h_prepare() {
-    h_mine=
+    h_mine='' h_room=f
     h_request || h_refuse request
     [ -n "$h_s_command" ] && [ -n "$h_q_stdin" ] && [ -n "$h_q_store" ] || h_refuse request
     h_is id "$h_id" && h_is witness "$h_witness" && h_is hex "$h_token" || h_refuse request
@@ -80,7 +72,8 @@ h_make_files() {
     mkfifo "$h_d/o.$h_t" "$h_d/e.$h_t" "$h_d/v.$h_t" "$h_d/a.$h_t" || { h_explain "$h_d"; return 1; }
     # from here on the names with this token are ours to remove; of a token that came twice they are not
     h_mine=yes
-    exec 6<>"$h_d/v.$h_t" 7<>"$h_d/a.$h_t"
+    # we hold both ends of the streams: nobody waits for a drainer to open one, nor ends because one is dead
+    exec 6<>"$h_d/v.$h_t" 7<>"$h_d/a.$h_t" 3<>"$h_d/o.$h_t" 4<>"$h_d/e.$h_t"
     h_in=/dev/null
     if [ "$h_q_stdin" -gt 0 ]; then
         h_in=$h_d/in.$h_t
@@ -108,12 +101,16 @@ h_win() {
     h_gate "$h_dir" "$h_token" "$h_rec"
     case $? in 1) ! h_more || h_taken; h_refuse internal ;; 2) h_refuse "$h_why" ;; esac
     # helpers start while the disk works
-    h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness" 7>&- &
+    {
+        exec 3>&- 4>&- 7>&-
+        h_sync "$h_dir/start" "$h_dir/f.$h_token" "$h_dir" "$h_store/x/$h_witness"
+    } &
     h_syncer=$!
-    h_tick
     true >"$h_dir/out" 2>"$h_dir/err" || h_no space
-    h_drain out o
-    h_drain err e
+    h_drainer_out='' h_drainer_err='' h_killed=
+    h_drain out 3 whole
+    h_drain err 4 whole
+    h_tick
     wait "$h_syncer" || h_no sync
     h_has_witness "$h_witness" && [ -e "$h_dir/start" ] && ! h_elsewhere "$h_id" "$h_witness" || h_no witness
     set -C

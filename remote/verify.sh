@@ -25,6 +25,39 @@ h_asked() {
     return 1
 }
 
+# h_shut DIRECTORY ID: whether somebody took `go` to keep the command from running. The record that says so is the proof, and whoever sees it
+# writes down the end: h_st is `finished`, or `unknown` where that cannot be made durable.
+h_shut() {
+    [ -s "$1/go" ] && h_record "$1/go" go || return 1
+    case $h_rec in "1 go by=cancel "* | "1 go by=front "*) ;; *) return 1 ;; esac
+    h_st=unknown h_proof=sync
+    h_field "$h_r_start" token
+    h_z=$h_val
+    h_now
+    h_not_started "$2" "$h_z"
+    h_stat self
+    h_tmp=$1/g.$h_pid.$h_began
+    h_write "$h_tmp" "$h_rec" && ln "$h_tmp" "$1/finish"
+    rm -f "$h_tmp"
+    h_load "$1" finish
+    [ -n "$h_r_finish" ] && h_sync "$1/go" "$1/finish" "$1" || return 0
+    [ "$h_sup" != no ] || h_sweep_of "$1" "$h_z" f
+    h_st=finished h_proof=record
+}
+
+# h_proven DIRECTORY: what proves that an execution never ran and never will is on disk before it is told; else h_st is `unknown`.
+h_proven() {
+    h_field "$h_r_finish" reason
+    h_z=$h_val
+    h_field "$h_r_start" token
+    h_tmp=$1/finish
+    [ -e "$h_tmp" ] || h_tmp=$1/f.$h_val
+    case $h_st:$h_z in
+        fenced:*) h_sync "$1/start" "$1" "${1%/*}" ;;
+        finished:not-started) h_sync "$h_tmp" "$1" ;;
+    esac || h_st=unknown h_proof=sync
+}
+
 # h_close REASON: we have the gate and will not run.
 h_close() {
     h_y=$1
@@ -35,17 +68,16 @@ h_close() {
         h_y=space
     fi
     h_now
-    h_not_started
+    h_not_started "$h_id" "$h_token"
     h_put "$h_rec$h_nl" 1<>"$h_dir/f.$h_token"
-    ln "$h_dir/f.$h_token" "$h_dir/finish"
+    # where the other name cannot be made, readers find the record under this one
+    ln "$h_dir/f.$h_token" "$h_dir/finish" || [ -e "$h_dir/finish" ] || h_room=
     h_sync "$h_dir/finish" "$h_dir"
-    # drainers wait at the FIFOs: they are let go, and find no name once we have closed them
-    exec 3<>"$h_dir/o.$h_token" 4<>"$h_dir/e.$h_token"
     h_say "not-started reason=$h_y"
 }
 
-# h_not_started: h_rec is the finish of a start that was closed. There is no status; the field is 125 and counts for nothing.
+# h_not_started ID TOKEN: h_rec is the finish of a start that was closed. There is no status; the field is 125 and counts for nothing.
 h_not_started() {
-    h_rec="1 finish id=$h_id store=$h_sid token=$h_token status=125 raw=- reason=not-started signal=- verify=- out=0 err=0 out_complete=yes"
+    h_rec="1 finish id=$1 store=$h_sid token=$2 status=125 raw=- reason=not-started signal=- verify=- out=0 err=0 out_complete=yes"
     h_rec="$h_rec err_complete=yes oom=- survivors=0 timeout_requested=no cancel_requested=no t0=$h_wall t1=$h_wall up0=$h_up up1=$h_up end"
 }

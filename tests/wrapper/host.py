@@ -130,6 +130,13 @@ class Host:
         """From now on the host's `utility` waits at its N-th call. Not for busybox, which asks no PATH."""
         return Hold(self.bin, utility, call)
 
+    def shim(self, utility: str, text: str) -> Path:
+        """From now on the host's `utility` is this script. Not for a shell that has it built in."""
+        file = self.bin / utility
+        file.write_text(f"#!/bin/dash\n{text}\n")
+        file.chmod(0o755)
+        return file
+
     # -- processes
 
     def popen(self, exec_string: str) -> subprocess.Popen[bytes]:

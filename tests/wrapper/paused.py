@@ -15,13 +15,17 @@ class Paused:
     """A command that runs until it is let go."""
 
     def __init__(
-        self, host: Host, argv: tuple[str, ...] = ("/bin/bash", "-c", RUNNING), identifier: str | None = None
+        self,
+        host: Host,
+        argv: tuple[str, ...] = ("/bin/bash", "-c", RUNNING),
+        identifier: str | None = None,
+        **more: object,
     ) -> None:
         self.host = host
         self.identifier = identifier or new_id()
         self.gate = host.home / "wait"
         os.mkfifo(self.gate)
-        self._started = host.start_run(argv, self.identifier)
+        self._started = host.start_run(argv, self.identifier, **more)
         while not (host.home / "pid").exists() or not (host.home / "pid").read_text().strip():
             pass
         self.command = int((host.home / "pid").read_text())
