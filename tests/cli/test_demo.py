@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ async def test_every_claim_of_the_demo_holds(tmp_path: Path, capfd: pytest.Captu
     assert ">>> the link is cut here <<<" in out
     assert "the link is back; following from where the output ended" in out
     assert "Every claim held." in out
+    for line, after in itertools.pairwise(out.splitlines()):
+        assert not (line.startswith("   $ harness ") and after.startswith("   holds: ")), (
+            "a line without its output"
+        )
 
 
 async def test_a_second_effect_would_be_seen(

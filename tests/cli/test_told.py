@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import subprocess
 from pathlib import Path
@@ -47,7 +49,7 @@ def test_a_refused_login_names_the_identities_and_the_way_on(
     assert (
         f"login refused; tried: {keys[0]}, {keys[1]}; nothing was sent; next: see whether ssh -p " in done.err
     )
-    assert done.err.endswith("-i FILE, or give it to the agent with ssh-add\n")
+    assert "-i FILE, or give it to the agent with ssh-add\n" in done.err
 
 
 def test_a_refused_login_names_the_keys_of_the_agent(person: Person, site: Site, tmp_path: Path) -> None:
@@ -79,6 +81,15 @@ def test_a_login_without_any_key_says_so(person: Person, site: Site, tmp_path: P
         "login refused; tried: no key, for there is none in a file or an agent; nothing was sent; next: "
         in done.err
     )
+
+
+def test_a_refused_login_says_where_home_is_another_than_sshs(
+    person: Person, site: Site, tmp_path: Path
+) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    done = refused(person, site, tmp_path, strange_key(tmp_path, "key"))
+    assert done.err.endswith(f"harness: db1: ~ is HOME here, {site.person}; ssh itself reads {home}/.ssh\n")
+    assert "~ is HOME" not in person.types("run", "--cwd", "/nowhere", "db1", "--", "true").err
 
 
 def test_a_directory_that_is_not_there_is_named(person: Person, effects: Path) -> None:

@@ -116,7 +116,9 @@ class Story:
     async def _cut_in_the_middle(self, proxy: FaultProxy) -> tuple[Done, str]:
         self._head("1. A migration that must not run twice. The link is cut in the middle.")
         ran = await self._harness(self._person, *RUN, watch=self._cutter(proxy))
-        record = (await self._harness(self._person, "list", "-n", "1", "--json", quiet=True)).object()
+        record = (
+            await self._harness(self._person, "list", "-n", "1", "--json", shown=False, quiet=True)
+        ).object()
         had = len(self._at_cut)
         self._claim("the link was cut while the command ran", 0 < had < len(EXPECTED))
         whole = f"{had} bytes were here, and the copy went on at byte {had}: nothing twice, nothing missing"
@@ -140,8 +142,9 @@ class Story:
     async def _from_elsewhere(self, ran: Done, name: str) -> None:
         self._head("3. Another machine, without any record of it, asks the host itself.")
         there = await self._harness(self._stranger, "attach", "--host", "demo", "--json", name, quiet=True)
-        told = there.object().get("stdout", {}).get("sha256")
-        self._say(f"   sha256 of stdout, by the host: {told}")
+        stdout = there.object().get("stdout", {})
+        told = stdout.get("sha256")
+        self._say(f'   {{..., "stdout": {json.dumps(stdout)}, ...}}')
         self._claim(
             "it equals the digest of what arrived here", told == hashlib.sha256(ran.stdout).hexdigest()
         )
@@ -167,10 +170,16 @@ class Story:
             return 0
 
     async def _harness(
-        self, home: Path, *words: str, watch: Callable[[bytes], None] | None = None, quiet: bool = False
+        self,
+        home: Path,
+        *words: str,
+        watch: Callable[[bytes], None] | None = None,
+        quiet: bool = False,
+        shown: bool = True,
     ) -> Done:
-        """Runs `harness WORDS` as the person at `home` would, and shows what it prints as it comes."""
-        self._say(f"   $ harness {' '.join(words)}", "bold cyan")
+        """Runs `harness WORDS` as the person at `home` would, and shows what it prints as it comes; `quiet`: the line alone."""
+        if shown:
+            self._say(f"   $ harness {' '.join(words)}", "bold cyan")
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "harness.faces.cli.main", *words),
             stdin=DEVNULL,

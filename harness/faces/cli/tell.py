@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from typing import Final, assert_never
 
 from harness.core.action import SshCommand
@@ -13,6 +15,7 @@ from harness.faces.cli.exit_codes import NOT_FINISHED, UNKNOWN, signal_number
 from harness.faces.cli.words import shown
 from harness.result import Result
 
+_OF_A_HOME: Final = ("auth-failed", "identity-missing", "host-key-unknown", "name-unknown")
 _NOT_BLINDLY: Final = "do not run it again blindly"
 
 
@@ -94,6 +97,18 @@ def _not_started(result: Result, host: str, command: SshCommand | None) -> None:
     nothing_new = told in (result.reason, proof, f"{result.reason} before anything was sent")
     what = result.reason if nothing_new else f"{result.reason}: {told}"
     say.error(f"{host}: {what}", step, proof)
+    home = other_home() if result.reason in _OF_A_HOME else None
+    if home is not None:
+        say.line(f"{host}: ~ is HOME here, {os.path.expanduser('~')}; ssh itself reads {home}/.ssh")
+
+
+def other_home() -> str | None:
+    """The home directory that ssh takes for ~, where it is not ours: it does not look at HOME."""
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return None
+    return None if os.path.realpath(home) == os.path.realpath(os.path.expanduser("~")) else home
 
 
 def refused_there(reason: str, command: SshCommand | None) -> str:
