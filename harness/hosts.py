@@ -27,6 +27,8 @@ from harness.world import World
 
 FETCH_SECONDS: Final = 30.0
 _READ: Final = 500
+_RECENT: Final = 500
+"""Among so many executions a store is found again from which all that it had was removed."""
 _FETCHED_AT_ONCE: Final = 64
 
 NEWEST: Final = "the newest contact, which tells this journal from a copy"
@@ -124,7 +126,7 @@ class Hosts:
         """Removes what is closed from the stores at `places` (None: everywhere). `fetch`: brings the outputs first, and what was brought
         counts as read. This run's first event has to be in the journal: one that cannot be written to removes nothing. Raises JournalError."""
         head = await self._world.journal.head()
-        stores = (await self._read(Query(uncollected=True))).values()
+        stores = (await self._read(Query(uncollected=True), Query(limit=_RECENT))).values()
         # A store may be known by several places: what is bound in any of them is no idle contact.
         seen = frozenset[Witness]().union(*(store.seen for store in stores))
         wanted = [store for store in stores if places is None or store.host.place in places]
@@ -139,9 +141,10 @@ class Hosts:
         ]
         return await asyncio.gather(*sweeps)
 
-    async def _read(self, query: Query) -> dict[Key, _Reading]:
+    async def _read(self, *queries: Query) -> dict[Key, _Reading]:
         stores: dict[Key, _Reading] = {}
-        async for record in self._records(await self._world.journal.find(query)):
+        found = [name for query in queries for name in await self._world.journal.find(query)]
+        async for record in self._records(list(dict.fromkeys(found))):
             target, peer = record.accepted.target, record.first_peer
             if target is None:
                 continue
