@@ -166,6 +166,8 @@ class Performer:
     async def probe(self, jobs: Sequence[Job]) -> tuple[tuple[Body, ...], ...]:
         """Asks one host about all of them in one round trip for each store. All of `jobs` share the target."""
         probed = await self._world.marked.probe(jobs[0].target, [probe_ask(job.record) for job in jobs])
+        for job in jobs:
+            self._note_stranger(job, probed.reports[job.execution])
         return tuple((_probed(probed.reports[job.execution], probed.host_key),) for job in jobs)
 
     async def fence(self, job: Job) -> tuple[Body, ...]:
@@ -186,7 +188,13 @@ class Performer:
         report = await self._world.marked.follow(job.target, probe_ask(job.record), *sizes, wait, sink)
         if isinstance(report, Unreachable):
             self._world.news(job.execution, "lost", report.text)
+        self._note_stranger(job, report)
         return (_probed(report, None),)
+
+    def _note_stranger(self, job: Job, report: ProbeReport) -> None:
+        """Somebody else is behind the name: no answer, and whoever waits is told."""
+        if isinstance(report, OtherStore):
+            self._world.news(job.execution, "stranger", report.host_key)
 
     async def check(self, job: Job, verify: bool = False) -> tuple[Body, ...]:
         """Asks the `unless` question; or the verify command, if the host has another boot id than the one that the start marker names."""

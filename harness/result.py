@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from harness.core.decisions import describe
 from harness.core.events import Outcome, StreamResult
 from harness.core.evidence import Evidence, read_alone
 from harness.core.ids import ExecutionId
@@ -107,7 +108,8 @@ def from_driven(driven: Driven, attached: bool = False) -> Result:
 
 def from_record(record: Record, running: bool | None = None, attached: bool = False) -> Result:
     """The result that the journal's record amounts to. `running` tells whether it is known to run now (None: as the record's state says)."""
-    running = _said_to_run(record) if running is None else running
+    said = _said_to_run(record)
+    running = running if said is None else said
     settled = record.settled if record.state is State.SETTLED else None
     spooled = record.spooled
     return Result(
@@ -160,7 +162,7 @@ def _reason(record: Record) -> str:
         return record.review.evidence
     if record.misses > 0 and record.missed is not None:
         return record.missed.reason
-    return record.state.value
+    return describe(record) if _said_to_run(record) is False else record.state.value
 
 
 def next_step(record: Record, running: bool | None = None) -> str | None:

@@ -306,7 +306,10 @@ def describe(record: Record) -> str:
     parts = [f"{left} attempt{'s' if left != 1 else ''}"]
     if isinstance(record.evidence, MarkerReport):
         proven = "" if record.evidence.proven else " (without our witness)"
-        parts.append(f"the store says {record.evidence.state.value}{proven}")
+        where = (
+            ": another machine or boot started it" if record.evidence.state is MarkerState.ELSEWHERE else ""
+        )
+        parts.append(f"the store says {record.evidence.state.value}{proven}{where}")
     if isinstance(record.evidence, OtherStore):
         parts.append("another store answered")
     if record.check is not None and record.check.question == "restart":

@@ -70,6 +70,8 @@ class Live:
                 self._line.unreachable(execution, self.hosts.get(execution, ""), detail)
             case "lost" | "waiting" if what == "lost" or detail == "reconnect":
                 self._line.lost(execution, self.hosts.get(execution, ""), detail if what == "lost" else "")
+            case "stranger":
+                self._line.stranger(execution, self.hosts.get(execution, ""), detail)
             case "damaged":
                 say.line(
                     f"the output of {execution} that was kept here is damaged; reading it from the host again"
@@ -129,6 +131,7 @@ class Line:
     def __init__(self) -> None:
         self._down: dict[ExecutionId, str] = {}  # what to say when the host answers
         self._status: Status | None = None
+        self._strangers: set[ExecutionId] = set()
 
     def lost(self, execution: ExecutionId, host: str, detail: str) -> None:
         """The link is gone, or the host does not answer yet."""
@@ -138,6 +141,15 @@ class Line:
             f"{host}: the link is lost{why}; the command is not touched; reconnecting",
             "back; following from where the output ended",
         )
+
+    def stranger(self, execution: ExecutionId, host: str, key: str) -> None:
+        """Another machine or store is behind the name: it does not know the command, and is no proof of anything. Said once."""
+        if execution not in self._strangers:
+            self._strangers.add(execution)
+            say.line(
+                f"{host}: another machine or marker store answers under this name (host key {key}); that is no answer about {execution};"
+                " trying until the one that it was sent to is back"
+            )
 
     def unreachable(self, execution: ExecutionId, host: str, detail: str) -> None:
         """The host does not answer, and nothing was sent yet."""
