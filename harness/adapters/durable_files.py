@@ -11,8 +11,20 @@ FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 _OTHERS: Final = 0o077
 _NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _on_disk: Final[set[tuple[Path, int]]] = set()
 """Names that this process has seen to be on disk, each with the inode that it is given to."""
+
+
+def advice(error: OSError) -> str:
+    """What a person is to do where a file in HARNESS_HOME cannot be read or written."""
+    if error.errno in _NO_ROOM:
+        return "make room on the disk of HARNESS_HOME"
+    if error.errno in _NOT_OURS:
+        return "make HARNESS_HOME writable for this user, or set it to another directory"
+    if error.errno == errno.ENOLCK:
+        return "set HARNESS_HOME to a directory on a local disk"
+    return "check the disk of HARNESS_HOME"
 
 
 def make_directory(path: Path) -> None:

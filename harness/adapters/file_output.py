@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from harness.adapters.durable_files import FILE_MODE, make_directory, sync_directory
+from harness.adapters.durable_files import FILE_MODE, advice, make_directory, sync_directory
 from harness.ports import SpoolError
 
 CHUNK: Final = 256 * 1024
@@ -124,7 +124,7 @@ class FileOutput:
         try:
             return await asyncio.to_thread(self._digest.advance, handle)
         except OSError as error:
-            raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
+            raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}", advice(error)) from error
 
     def read(self, start: int, limit: int) -> bytes:
         """At most `limit` bytes from `start`."""
@@ -132,7 +132,7 @@ class FileOutput:
         try:
             return b"" if handle is None else os.pread(handle.fd, limit, start)
         except OSError as error:
-            raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
+            raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}", advice(error)) from error
 
     def close(self) -> None:
         """Lets go of the file; may be called twice. A later call opens it again."""
@@ -152,7 +152,9 @@ class FileOutput:
             except FileNotFoundError:
                 return None
             except OSError as error:
-                raise SpoolError(f"{self._path.name} cannot be read: {error.strerror}") from error
+                raise SpoolError(
+                    f"{self._path.name} cannot be read: {error.strerror}", advice(error)
+                ) from error
         return self._reader
 
 
@@ -166,5 +168,5 @@ def _write_whole_at(descriptor: int, data: bytes, start: int) -> None:
 def no_room(path: Path, error: OSError) -> SpoolError:
     """Bytes could not be kept, for a person."""
     return SpoolError(
-        f"{path} cannot be written: {error.strerror}", "make room; what was kept before is whole"
+        f"{path} cannot be written: {error.strerror}", f"{advice(error)}; what was kept before is whole"
     )

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlite_utils import Database
 
 from harness.adapters.locks import TurnLock
-from harness.adapters.sqlite_schema import SqliteError
+from harness.adapters.sqlite_schema import SqliteError, advice_on
 from harness.ports import JournalError
 
 T = TypeVar("T")
@@ -237,7 +237,8 @@ class GroupCommit:
             # After a failed sync nobody knows what is on the disk; what a later sync says is not to be believed.
             if "IOERR" in _code(error):
                 self._broken = JournalError(
-                    f"the journal's disk failed while writing: {error}", "check the disk, then start again"
+                    f"the journal's disk failed while writing: {error}; whether the newest writes were done is not known",
+                    "check the disk of HARNESS_HOME, then: harness recover",
                 )
             raise
 
@@ -282,7 +283,7 @@ def _told(error: Exception) -> JournalError:
         return JournalError(
             "there is no room for the journal; nothing was written", "make room on the disk of HARNESS_HOME"
         )
-    return JournalError(f"the journal cannot be used: {error}")
+    return JournalError(f"the journal cannot be used: {error}; nothing was written", advice_on(error))
 
 
 def _failure(error: BaseException) -> JournalError:

@@ -13,7 +13,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from harness.adapters.durable_files import exposed, make_directory, publish_once, replace, require_on_disk
+from harness.adapters.durable_files import (
+    advice,
+    exposed,
+    make_directory,
+    publish_once,
+    replace,
+    require_on_disk,
+)
 from harness.ports import SpoolError
 
 ALGORITHM: Final = "hmac-sha256"
@@ -115,7 +122,9 @@ def mend(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> str | None
             os.link(path, beside)
             replace(path, lines, entropy(8).hex())
         except OSError as failed:
-            raise SpoolError(f"the key file {path} cannot be written: {failed.strerror}") from failed
+            raise SpoolError(
+                f"the key file {path} cannot be written: {failed.strerror}", advice(failed)
+            ) from failed
         return f"{error.found}: {len(whole)} whole keys stay, it lies beside as {beside.name}"
     return None
 
@@ -133,7 +142,9 @@ def open_keys(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRi
         require_on_disk(path)
         return KeyRing(_parse(path, _read(path)))
     except OSError as error:
-        raise SpoolError(f"the key file {path} cannot be used: {error.strerror}") from error
+        raise SpoolError(
+            f"the key file {path} cannot be used: {error.strerror}; nothing was sent", advice(error)
+        ) from error
 
 
 def rotate(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRing:
@@ -142,7 +153,7 @@ def rotate(path: Path, entropy: Callable[[int], bytes] = os.urandom) -> KeyRing:
     try:
         replace(path, _read(path) + _line(entropy(KEY_BYTES)), entropy(8).hex())
     except OSError as error:
-        raise SpoolError(f"the key file {path} cannot be written: {error.strerror}") from error
+        raise SpoolError(f"the key file {path} cannot be written: {error.strerror}", advice(error)) from error
     return open_keys(path, entropy)
 
 

@@ -27,6 +27,7 @@ from harness.adapters.sqlite_schema import (
     SCHEMA,
     Durability,
     SqliteError,
+    advice_on,
     connect,
     durability,
     migrate,
@@ -60,17 +61,22 @@ def open_journal(
         check_locking(home)
         turn = TurnLock(home / "journal.lock")
     except OSError as error:
-        raise JournalError(f"the journal in {home} cannot be opened: {error.strerror}") from error
+        raise _unopened(home, error) from error
     try:
         with turn.hold():
             state = _open(home, machine, wanted or durability(), machine_name or machine_id())
     except (OSError, SqliteError) as error:
         turn.close()
-        raise JournalError(f"the journal in {home} cannot be opened: {error}") from error
+        raise _unopened(home, error) from error
     except BaseException:
         turn.close()
         raise
     return SqliteJournal(state, turn, kept_keys)
+
+
+def _unopened(home: Path, error: Exception) -> JournalError:
+    why = error.strerror if isinstance(error, OSError) else error
+    return JournalError(f"the journal in {home} cannot be opened: {why}; nothing was sent", advice_on(error))
 
 
 def _open(home: Path, machine: Machine, wanted: Durability, machine_name: str | None) -> JournalState:

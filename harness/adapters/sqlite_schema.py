@@ -15,7 +15,7 @@ from typing import Final
 from sqlite_utils import Database, Migrations
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # the library that it found: a newer one where there is one
 
-from harness.adapters.durable_files import FILE_MODE, sync_directory
+from harness.adapters.durable_files import FILE_MODE, advice, sync_directory
 from harness.ports import JournalError
 
 SCHEMA: Final = 1
@@ -45,6 +45,22 @@ WAL: Final = Durability("wal", "full")
 ROLLBACK: Final = Durability("delete", "extra")
 
 
+def advice_on(error: Exception) -> str:
+    """What a person is to do after an error of the library or the system."""
+    if isinstance(error, OSError):
+        return advice(error)
+    name = str(getattr(error, "sqlite_errorname", ""))
+    if name == "SQLITE_FULL":
+        return "make room on the disk of HARNESS_HOME"
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return "make HARNESS_HOME writable for this user, or set it to another directory"
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return "put the journal back from a backup, then: harness audit adopt --why TEXT"
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return "end the program that holds the journal's file (a browser of databases, a backup)"
+    return "check the disk of HARNESS_HOME"
+
+
 def durability(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> Durability:
     """What a version of the library can be trusted with: before 3.51.3 two connections could corrupt a file in WAL mode."""
     return WAL if version >= WAL_IS_SAFE_FROM else ROLLBACK
@@ -57,7 +73,7 @@ def connect(path: Path, wanted: Durability) -> Database:
         database = Database(_connection(str(path), uri=False), execute_plugins=False)
         _set_durability(database, path, wanted)
     except sqlite3.Error as error:
-        raise JournalError(f"the journal {path} cannot be opened: {error}") from error
+        raise JournalError(f"the journal {path} cannot be opened: {error}", advice_on(error)) from error
     return database
 
 
@@ -72,7 +88,7 @@ def connect_reading(path: Path) -> Database:
         database = Database(_connection(path.absolute().as_uri() + mode, uri=True), execute_plugins=False)
         database.conn.execute("PRAGMA query_only=1")
     except sqlite3.Error as error:
-        raise JournalError(f"the journal {path} cannot be opened: {error}") from error
+        raise JournalError(f"the journal {path} cannot be opened: {error}", advice_on(error)) from error
     return database
 
 
@@ -97,7 +113,7 @@ def _secure_file(path: Path) -> None:
         if fresh:
             sync_directory(path.parent)
     except OSError as error:
-        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}", advice(error)) from error
 
 
 def _set_durability(database: Database, path: Path, wanted: Durability) -> None:

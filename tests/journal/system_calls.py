@@ -156,11 +156,9 @@ def _on_descriptor(
     numbers = [int(each) for each in rest.rsplit('"', 1)[-1].split(", ")[1:] if each.lstrip("-").isdecimal()]
     if name in ("fsync", "fdatasync"):
         yield SyncEnds(thread)
-    elif name in ("write", "pwrite64"):
-        written = _STRING.search(rest)
-        if written is None:
-            raise ValueError(f"bytes that were not recorded: {rest[:200]}")
-        data = bytes.fromhex(written[1].replace("\\x", ""))[:result]
+    elif name in ("write", "writev", "pwrite64"):
+        written = "".join(_STRING.findall(rest))
+        data = bytes.fromhex(written.replace("\\x", ""))[:result]
         yield Wrote(path, data, numbers[-1] if name == "pwrite64" else None)
     elif name == "ftruncate":
         yield Sized(path, numbers[-1], least=False)
