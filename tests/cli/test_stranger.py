@@ -10,7 +10,7 @@ from harness.faces.cli.live import Live
 ONE = ExecutionId("act_01ARYZ6S410000000000000000")
 
 
-def test_another_store_behind_the_name_is_told_once(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_another_store_behind_the_name_is_told_once(capfd: pytest.CaptureFixture[str]) -> None:
     live = Live(quiet=False, several=False, on_accepted=lambda: None, on_closed=lambda _: None)
     live.news(ONE, "accepted", "db1")
     for _ in range(3):
