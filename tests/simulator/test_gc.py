@@ -8,10 +8,10 @@ import pytest
 
 from harness.core.action import SshCommand
 from harness.core.events import AttemptPlanned, Outcome, ResultDelivered
-from harness.core.ids import ExecutionId, Token
+from harness.core.ids import ExecutionId, Token, new_witness
 from harness.core.reports import Blocked
 from harness.core.request import Verb
-from harness.hosts import IN_USE, NEWEST, Hosts, Swept
+from harness.hosts import COPIED, IN_USE, NEWEST, Hosts, Swept
 from harness.marked import Collecting, MarkedRequest, Offer
 from harness.ports import Owned
 from harness.runner import Asking, Runner
@@ -178,3 +178,15 @@ async def test_wherever_we_die_nothing_wanted_is_lost_and_the_next_one_ends_it(l
         assert record.collected
         assert here.host.starts.count(closed) == 1
     assert number > 1
+
+
+async def test_a_journal_that_the_host_knows_better_than_itself_removes_nothing(lab: MakeLab) -> None:
+    here = lab()
+    await done(here)
+    await done(here)
+    head = await here.journal.head()
+    later = new_witness(head.journal, head.sequence + 1, "f" * 64, b"12345678")
+    here.host.store.witnesses[later] = {}
+    found = await swept(here)
+    assert (found.witnesses, found.trouble) == (0, COPIED)
+    assert len(here.host.store.witnesses) == 3
