@@ -30,7 +30,28 @@ h_follow_one() {
     h_skip 3 "$h_q_out"
     h_skip 4 "$h_q_err"
     h_pause=0.05
-    h_follow_live && h_follow_end
+    h_listen
+    h_follow_live
+    h_rc=$?
+    [ -z "$h_listener" ] || kill "$h_listener"
+    [ "$h_rc" -ne 0 ] || h_follow_end
+}
+
+# h_listen: a caller who holds its side open while we read for it (`hold yes`) is gone when that ends, and then so are we. h_listener waits for
+# that; it has no child that could stay.
+h_listen() {
+    h_listener=
+    [ "$h_q_wait:$h_q_hold" = yes:yes ] || return 0
+    h_stat self
+    h_me=$h_pid
+    exec 5<&0
+    {
+        exec <&5 >/dev/null 3<&- 4<&- 5<&- 9>&-
+        while read -r h_x; do :; done
+        [ ! "/proc/$h_me/fd/3" -ef "$h_dir/out" ] || kill "$h_me"
+    } &
+    h_listener=$!
+    exec 5<&-
 }
 
 # h_follow_none: no output to read. A finish without it (closed at the gate) is told all the same.

@@ -5,7 +5,7 @@
 # h_request: reads one whole request into variables. 1: cut, or not understood; nothing was changed.
 # Leaves h_id h_witness h_token h_q_* and h_s_SECTION (code), and the lists h_ids_1 ... h_ids_N of at most 50 lines each (h_chunks = N).
 h_request() {
-    h_q_stdin='' h_q_timeout='' h_q_grace=5 h_q_after='' h_q_path='' h_q_journal='' h_q_out=0 h_q_err=0 h_q_wait=no
+    h_q_stdin='' h_q_timeout='' h_q_grace=5 h_q_after='' h_q_path='' h_q_journal='' h_q_out=0 h_q_err=0 h_q_wait=no h_q_hold=no
     h_q_mode='' h_q_max=100 h_s_command='' h_s_env='' h_s_cwd='' h_s_verify=''
     h_request_begin || return 1
     while [ "$h_left" -gt 0 ]; do
@@ -81,6 +81,7 @@ h_key() {
         err) h_is number "$2" && h_q_err=$2 ;;
         max) h_is number "$2" && h_q_max=$2 ;;
         wait) case $2 in yes | no) h_q_wait=$2 ;; *) false ;; esac ;;
+        hold) case $2 in yes | no) h_q_hold=$2 ;; *) false ;; esac ;;
         mode) case $2 in stop | fence) h_q_mode=$2 ;; *) false ;; esac ;;
         # one byte above 127: a shell that cannot hold such bytes in a variable would change the arguments without a word
         eight) [ "${#2}" -eq 1 ] ;;

@@ -36,7 +36,7 @@ _KEYS: Final[dict[Verb, frozenset[str]]] = {
     Verb.INSTALL: frozenset({"bytes"}),
     Verb.CONTACT: frozenset({"witness", "journal"}),
     Verb.RUN: frozenset({"id", "witness", "token", "stdin", "timeout", "grace", "after"}),
-    Verb.FOLLOW: frozenset({"id", "out", "err", "wait"}),
+    Verb.FOLLOW: frozenset({"id", "out", "err", "wait", "hold"}),
     Verb.PROBE: frozenset({"id"}),
     Verb.FENCE: frozenset({"id"}),
     Verb.CANCEL: frozenset({"id", "mode", "grace"}),

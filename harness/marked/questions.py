@@ -176,7 +176,7 @@ class Questions:
             ("out", str(out_from)),
             ("err", str(err_from)),
         ]
-        keys.append(("wait", "yes" if wait else "no"))
+        keys += [("wait", "yes"), ("hold", "yes")] if wait else [("wait", "no")]
         connection = await self._exec.connect(target)
         if isinstance(connection, Unreachable):
             return connection
@@ -262,7 +262,7 @@ class Questions:
             case Lost():
                 return Unreachable(channel.step, "link", False, channel.text)
         hearing = Hearing(nonce, sink, Patience(stream.seconds), command=stream.wait)
-        heard, _ = await listen(channel, outgoing(request, None, 0), hearing)
+        heard, _ = await listen(channel, outgoing(request, None, 0), hearing, hold=stream.wait)
         if heard.clean:
             return heard
         return Unreachable(furthest(heard), "timeout" if heard.late else "link", False, heard.text)

@@ -86,7 +86,9 @@ async def listen(
     request: AsyncGenerator[bytes, None],
     hearing: Hearing,
     told: Told | None = None,
+    *,
+    hold: bool = False,
 ) -> tuple[Heard, bool]:
-    """One whole conversation of a streaming verb; True where the boot text said that there is no wrapper."""
-    talk = await converse(channel, request, hearing.hear, hearing.patience, told)
+    """One whole conversation of a streaming verb; True where the boot text said that there is no wrapper. `hold`: our side is open to the end."""
+    talk = await converse(channel, request, hearing.hear, hearing.patience, told, hold=hold)
     return hearing.finish(talk), hearing.reader.missing

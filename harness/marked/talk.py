@@ -45,7 +45,7 @@ class _Writer:
         self._patience = patience
         self._told = told
 
-    async def write(self, outgoing: AsyncGenerator[bytes, None]) -> None:
+    async def write(self, outgoing: AsyncGenerator[bytes, None], *, hold: bool) -> None:
         async with aclosing(outgoing):
             try:
                 while (data := await self._next(outgoing)) is not None:
@@ -55,7 +55,8 @@ class _Writer:
                 self.trouble = type(error).__name__
                 await self._channel.close()
                 return
-        await self._channel.write_eof()
+        if not hold:
+            await self._channel.write_eof()
         self._patience.renew()
 
     async def _next(self, outgoing: AsyncGenerator[bytes, None]) -> bytes | None:
@@ -83,13 +84,16 @@ async def converse(
     hear: Callable[[Chunk], Awaitable[bool]],
     patience: Patience,
     told: Told | None = None,
+    *,
+    hold: bool = False,
 ) -> Talk:
     """Writes `outgoing` and its end while `hear` gets every chunk, until the channel ends, `hear` says that it has heard enough, or time is up.
 
+    With `hold` our side stays open until the channel is closed, by which the host knows that somebody listens.
     The channel is closed and no task is left when this returns, raises what `hear` raised, or is cancelled (once more while it tidies up, too).
     """
     ours = _Writer(channel, patience, told)
-    writing = asyncio.create_task(ours.write(outgoing))
+    writing = asyncio.create_task(ours.write(outgoing, hold=hold))
     try:
         end = await patience.within(_listen(channel, hear))
         return Talk(ours.size, end, ours.trouble, patience.up)

@@ -25,7 +25,7 @@ class Paused:
         self.identifier = identifier or new_id()
         self.gate = host.home / "wait"
         os.mkfifo(self.gate)
-        self._started = host.start_run(argv, self.identifier, **more)
+        self._started = host.start_run(argv, self.identifier, None, **more)
         while not (host.home / "pid").exists() or not (host.home / "pid").read_text().strip():
             pass
         self.command = int((host.home / "pid").read_text())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.wrapper.host import Host, argv_code, fields, hex32, new_id, section
+from harness.wrapper import boot_string
+from tests.wrapper.host import Host, argv_code, fields, hex32, new_id, request, section
 from tests.wrapper.paused import Paused
 
 
@@ -146,6 +148,49 @@ def test_a_follow_that_waits_ends_with_the_command(every: Host) -> None:
 def test_a_follow_that_does_not_wait_tells_what_is_there(paused: Paused) -> None:
     reply = paused.host.follow(paused.identifier)
     assert (reply.out, reply.trailer) == (b"begun\n", "state state=running")
+
+
+def held_follow(host: Host, identifier: str) -> tuple[str, subprocess.Popen[bytes]]:
+    """A follow whose caller holds its side open; returns when it has begun."""
+    nonce = hex32()
+    process = host.popen(boot_string("-", "follow", nonce))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    head = f"id {identifier} {host.witness}\nout 6\nerr 0\nwait yes\nhold yes\n"
+    process.stdin.write(request(nonce, head.encode()))
+    process.stdin.flush()
+    assert process.stdout.readline() == b"\n"
+    assert process.stdout.readline() == f"@{nonce} begin following\n".encode()
+    return nonce, process
+
+
+def test_a_follow_ends_when_its_caller_is_gone_though_nothing_is_written(every: Host) -> None:
+    one = Paused(every)
+    _, process = held_follow(every, one.identifier)
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    out, _ = process.communicate(timeout=60)
+    state = every.state(one.identifier)
+    one.let_go()
+    assert (out, state, one.reply().out) == (b"", "running", b"begun\nover\n")
+
+
+def test_a_follow_that_ends_leaves_nobody_who_listens(every: Host) -> None:
+    one = Paused(every)
+    nonce, process = held_follow(every, one.identifier)
+    stdin, process.stdin = process.stdin, None
+    one.let_go()
+    out, err = process.communicate(timeout=60)
+    assert stdin is not None
+    unread = select.poll()
+    unread.register(stdin, 0)
+    assert unread.poll(60_000), "somebody still reads what the caller would say"
+    stdin.close()
+    assert out == b"over\n"
+    assert err.endswith(b" end\n")
+    assert nonce.encode() in err
+    one.reply()
 
 
 def test_a_follow_from_behind_the_end_is_empty(host: Host) -> None:

@@ -22,12 +22,12 @@ def names(host: Host, identifier: str) -> set[str]:
 # -- a front that gave up
 
 
-def given_up(host: Host, **more: object) -> str:
+def given_up(host: Host, stdin: bytes = b"") -> str:
     """An execution whose front took `go` after the sync had hung too long, and killed the supervisor; its id."""
     # the ticker's naps are made short: its count is the limit
     shim = host.shim("sleep", "exec /bin/sleep 0.01")
     hold = host.hold("sync")
-    started = host.start_run(["sh", "-c", "echo x >effects"], identifier := new_id(), **more)
+    started = host.start_run(["sh", "-c", "echo x >effects"], identifier := new_id(), stdin=stdin)
     hold.wait()
     assert host.finish(started).trailer == "not-started reason=sync"
     hold.go_on()
@@ -142,7 +142,7 @@ def test_a_closed_start_whose_end_cannot_get_its_name_keeps_its_room(host: Host)
 def test_what_a_run_leaves_is_what_is_specified(
     every: Host, argv: list[bytes | str], more: dict[str, object], left: set[str]
 ) -> None:
-    every.run(argv, identifier := new_id(), **more)
+    every.run(argv, identifier := new_id(), None, **more)
     every.settle(identifier)
     assert names(every, identifier) == left
 
