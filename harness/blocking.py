@@ -16,6 +16,8 @@ from typing import Any, Self, TypeVar
 from harness import api
 from harness.core.events import Event, Outcome
 from harness.core.ids import ExecutionId
+from harness.doctor import Finding
+from harness.hosts import KnownHost, Swept
 from harness.ports import Stream
 from harness.result import Result
 from harness.tap import Listener
@@ -139,6 +141,24 @@ class Harness:
     def resolve_review(self, execution: ExecutionId, answer: Outcome, why: str) -> Result:
         """A person's answer to an open question."""
         return self._loop.wait(self._inner.resolve_review(execution, answer, why))
+
+    def hosts(self) -> Sequence[KnownHost]:
+        """The stores that the journal knows."""
+        return self._loop.wait(self._inner.hosts())
+
+    def collect(self, hosts: Sequence[str] | None = None, *, fetch: bool = False) -> Sequence[Swept]:
+        """Removes from the hosts what the journal has closed."""
+        return self._loop.wait(self._inner.collect(hosts, fetch=fetch))
+
+    def examine(self, hosts: Sequence[str], options: api.RunOptions | None = None) -> Sequence[Finding]:
+        """The state of the journal, and what a run would meet on its way to these hosts."""
+        return self._loop.wait(
+            self._inner.examine(hosts, options if options is not None else api.RunOptions())
+        )
+
+    def like(self, execution: ExecutionId, limit: int = 20) -> tuple[Sequence[Result], Sequence[Result]]:
+        """Its twins, and near ones."""
+        return self._loop.wait(self._inner.like(execution, limit))
 
     def list(self, *, unresolved: bool | None = None, limit: int | None = 50) -> list[Result]:
         """The newest executions."""

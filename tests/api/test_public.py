@@ -14,6 +14,7 @@ import harness
 from harness import Outcome, OutcomeUnknown, RequestError, RunOptions, Stream, blocking
 from harness.core.ids import ExecutionId
 from harness.core.state import State
+from harness.doctor import Level
 from harness.result import Result
 from harness.testing.embedded_host import EmbeddedHost
 
@@ -183,3 +184,26 @@ def _harm(kept: Path, damage: str) -> None:
             kept.write_bytes(b"?" + data[1:])
         case _:
             kept.write_bytes(data + b"more\n")
+
+
+def test_hosts_are_known_examined_and_cleaned_up(host: HostThread, tmp_path: Path) -> None:
+    options = RunOptions(ssh=host.options())
+    with blocking.Harness.open(tmp_path / "state") as caller:
+        first, second = (caller.run("127.0.0.1", ["true"], options) for _ in range(2))
+        (known,) = caller.hosts()
+        assert (known.settled, known.witnesses) == (2, 1)
+        assert not any(each.level is Level.PROBLEM for each in caller.examine(["127.0.0.1"], options))
+        twins, near = caller.like(first.execution_id)
+        assert ([each.execution_id for each in twins], list(near)) == ([second.execution_id], [])
+        (swept,) = caller.collect()
+        assert (swept.witnesses, swept.trouble) == (0, "")
+
+
+def test_a_group_of_several_hosts_is_no_one_host(tmp_path: Path) -> None:
+    config = tmp_path / "harness.toml"
+    config.write_text('[group]\nweb = ["a", "b"]\n')
+    with (
+        blocking.Harness.open(tmp_path / "state", config=config) as caller,
+        pytest.raises(RequestError, match="@web is several hosts; nothing was sent"),
+    ):
+        caller.run("@web", ["true"])
