@@ -27,8 +27,8 @@ WRITER = Path(__file__).with_name("writer.py")
 class Writer:
     """One writing process; ends with the test at the latest."""
 
-    def __init__(self, home: Path, name: int, count: int, together: int) -> None:
-        argv = [sys.executable, "-W", "error", str(WRITER), str(home), str(name), str(count), str(together)]
+    def __init__(self, home: Path, name: int, count: int, together: int, program: Path) -> None:
+        argv = [sys.executable, "-W", "error", str(program), str(home), str(name), str(count), str(together)]
         self.process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
@@ -50,9 +50,11 @@ class Writer:
 
 
 @contextmanager
-def writers(home: Path, names: list[int], count: int, together: int) -> Iterator[list[Writer]]:
+def writers(
+    home: Path, names: list[int], count: int, together: int, program: Path = WRITER
+) -> Iterator[list[Writer]]:
     """Writing processes, all ready, begun at once."""
-    started = [Writer(home, name, count, together) for name in names]
+    started = [Writer(home, name, count, together, program) for name in names]
     try:
         for writer in started:
             assert writer.output.readline() == "ready\n"
@@ -116,14 +118,6 @@ def test_a_killed_writer_holds_nobody_up(home: Path) -> None:
             assert len(writer.rest()) == 400
             assert writer.process.wait() == 0
     assert len(written(home)) >= 801
-
-
-def test_eight_processes_may_open_a_new_journal_at_once(home: Path) -> None:
-    with writers(home, list(range(1, 9)), 1, together=1) as started:
-        for writer in started:
-            assert writer.rest() == [0]
-            assert writer.process.wait() == 0
-    assert len(written(home)) == 8
 
 
 async def test_news_from_another_process_are_noticed(home: Path, opened: Opener) -> None:
