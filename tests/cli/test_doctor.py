@@ -206,3 +206,20 @@ def test_an_ability_is_told_in_words(caps: dict[str, str], level: Level, text: s
     (told,) = abilities(contacted)
     assert told[0] is level
     assert told[1].startswith(text)
+
+
+def test_a_user_that_cannot_be_become_is_told_as_a_run_tells_it(person: Person) -> None:
+    line = ("--become", "nobody-of-that-name", "db1")
+    ran = person.types("run", *line, "--", "true")
+    (told,) = problems(person, *line)
+    assert ran.code == 123
+    assert_told(told, ran)
+
+
+def test_a_store_that_is_none_is_told_as_a_run_tells_it(person: Person, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    ran = person.types("run", "--store", str(link), "db1", "--", "true")
+    (told,) = problems(person, "--store", str(link), "db1")
+    assert ran.code == 123
+    assert_told(told, ran)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.site import PATIENCE, Person, Site
+from tests.cli.site import PATIENCE, Done, Person, Site
 
 
 @pytest.fixture
@@ -182,3 +182,15 @@ def test_a_host_that_the_journal_does_not_know_is_an_error(person: Person, store
     assert done.code == 122
     assert "the journal knows nothing of db2" in done.err
     assert "nothing was changed; next: harness host list" in done.err
+
+
+def test_a_look_at_what_was_removed_asks_the_host_for_nothing_of_it(person: Person, store: Path) -> None:
+    name = person.types("run", "--json", "db1", "--", "echo kept").object["execution_id"]
+    person.types("attach", name)
+    person.types("run", "db1", "--", "true")
+    person.types("host", "gc")
+    for line in (("show", "--probe", "--json", name), ("recover", "--json", name)):
+        found = person.types(*line).object
+        assert (found["state"], found["outcome"]) == ("settled", "succeeded"), line
+    assert person.types("cancel", "--json", name).object["outcome"] == "succeeded"
+    assert person.types("attach", name) == Done(0, b"kept\n", "")
