@@ -56,7 +56,7 @@ async def journal(parts: Composition) -> list[Finding]:
     head = await parts.journal.head()
     found = [Finding(Level.PROBLEM, JOURNAL, f"read-only: {finding}", _ADOPT) for finding in findings]
     if not findings:
-        text = f"{parts.home} opens, {head.sequence} events, its ends are whole and the note beside it agrees"
+        text = f"{parts.home} opens, locks work there, {head.sequence} events, its ends are whole and the note beside it agrees"
         found.append(Finding(Level.OK, JOURNAL, text))
     found += [*_room(parts), *await _keys(parts)]
     still_open = len(await parts.journal.find(Query(unresolved=True)))
