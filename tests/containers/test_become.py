@@ -24,6 +24,7 @@ from tests.containers.session import (
     over,
     store_of,
 )
+from tests.containers.test_command_line import Person
 
 APP = "app"
 
@@ -152,3 +153,33 @@ async def refused(host: Host, harness: Harness, words: str, become: str = APP) -
     assert result.record.attempts == ()
     assert marker_directories(host.as_user("ops"), result.execution_id) == []
     assert story.effects() == 0
+
+
+async def test_the_command_line_comes_back_as_the_other_user(
+    allowed: Host, home: Path, tmp_path: Path
+) -> None:
+    story = Story(allowed)
+    person = Person(allowed.as_user("ops"), home)
+    started = await person.types(
+        "run", "-n", "--become", APP, "--detach", ADDRESS, "--", *map(str, story.argv)
+    )
+    execution = started.out.decode().strip()
+    assert started.code == 0, started.err
+    stranger = Person(allowed.as_user("ops"), tmp_path / "elsewhere")
+    own = await stranger.types("attach", "--host", ADDRESS, execution)
+    assert (own.code, own.out) == (120, b"")
+    assert "no proof that it did not run" in own.err
+    story.let_go_on()
+    become = ["--become", APP, "--host", ADDRESS, execution]
+    done = await stranger.types("attach", *become)
+    assert (done.code, done.out) == (9, Story.OUT), done.err
+    assert (await stranger.types("output", *become)).out == Story.OUT
+    assert story.effects() == 1
+
+
+async def test_the_command_line_says_what_sudo_said_and_that_nothing_ran(app: Host, home: Path) -> None:
+    sudoers(app, "Defaults:ops requiretty", "ops ALL=(app) NOPASSWD: ALL")
+    done = await Person(app.as_user("ops"), home).types("run", "-n", "--become", APP, ADDRESS, "--", "true")
+    assert done.code == 123
+    assert "take requiretty out of sudoers" in done.err
+    assert "nothing was sent" in done.err
