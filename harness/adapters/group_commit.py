@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlite_utils import Database
 
 from harness.adapters.locks import TurnLock
-from harness.adapters.sqlite_schema import SqliteError, advice_on
+from harness.adapters.sqlite_schema import UNREADABLE, SqliteError, advice_on
 from harness.ports import JournalError
 
 T = TypeVar("T")
@@ -200,7 +200,7 @@ class GroupCommit:
             with self._turn.hold():
                 results = self._inside(jobs)
                 self._after()
-        except (OSError, SqliteError) as error:
+        except (OSError, *UNREADABLE) as error:
             # With results the commit was done, and stays done whatever fails after it.
             if results is None:
                 self._full = _code(error) == _FULL
@@ -247,7 +247,7 @@ class GroupCommit:
         try:
             with self._database.atomic():
                 return job.work()
-        except SqliteError:
+        except UNREADABLE:
             raise
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             self._hooks.rolled_back()
@@ -257,7 +257,7 @@ class GroupCommit:
         """The same for the only job of a transaction, which needs no savepoint."""
         try:
             return job.work()
-        except SqliteError:
+        except UNREADABLE:
             raise
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             self._database.rollback()
@@ -267,7 +267,7 @@ class GroupCommit:
     def _attempt(self, job: _Job) -> Any:
         try:
             return job.work()
-        except (OSError, SqliteError) as error:
+        except (OSError, *UNREADABLE) as error:
             return _told(error)
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             return error

@@ -22,6 +22,7 @@ from harness.adapters.journal_note import (
 )
 from harness.adapters.sqlite_rows import ADOPT, Rows
 from harness.adapters.sqlite_schema import SCHEMA, SqliteError
+from harness.adapters.sqlite_tables import TABLES, damage, rebuild
 from harness.core.chain import Break, check
 from harness.core.events import ApprovalVoided, Event, JournalAdopted, OwnerTaken
 from harness.core.ids import RunId
@@ -191,10 +192,14 @@ class JournalState:
             self.require_writable()
         lost = () if kept is None else self.rows.lost_keys(kept)
         notes = [line for line in self.findings if not line.startswith("chain ")]
-        findings = (*notes, *self._breaks(), *mended, *(f"key {key_id} is lost" for key_id in lost))
+        told = damage(self.database)
+        tables = () if told is None else (f"{TABLES}: {told}",)
+        findings = (*notes, *self._breaks(), *tables, *mended, *(f"key {key_id} is lost" for key_id in lost))
         previous, fresh = self.journal_id(), self._machine.entropy(_ID_BYTES).hex()
         self.rows.append(Event(at, run, JournalAdopted(previous, fresh, findings, by, why)))
         self.rows.begin()
+        if told is not None:
+            rebuild(self.database, self.rows)
         self.rows.set_meta(_JOURNAL_ID, fresh)
         self.rows.set_distrusted(())
         self.rows.adopt_keys(lost)

@@ -25,8 +25,8 @@ from harness.adapters.machine import machine_id
 from harness.adapters.sqlite_rows import Rows
 from harness.adapters.sqlite_schema import (
     SCHEMA,
+    UNREADABLE,
     Durability,
-    SqliteError,
     advice_on,
     connect,
     durability,
@@ -65,7 +65,7 @@ def open_journal(
     try:
         with turn.hold():
             state = _open(home, machine, wanted or durability(), machine_name or machine_id())
-    except (OSError, SqliteError) as error:
+    except (OSError, *UNREADABLE) as error:
         turn.close()
         raise _unopened(home, error) from error
     except BaseException:

@@ -11,7 +11,8 @@ from typing import Self
 
 from harness.adapters.journal_note import MISSING, Note, Place, history, moved, read_note
 from harness.adapters.sqlite_rows import Rows
-from harness.adapters.sqlite_schema import SqliteError, connect_reading
+from harness.adapters.sqlite_schema import UNREADABLE, connect_reading
+from harness.adapters.sqlite_tables import TABLES, damage
 from harness.core.chain import AGREES, NONE, Row
 from harness.core.event_codec import NotAnEvent
 from harness.ports import JournalError
@@ -49,7 +50,7 @@ class ChainReader:
         """The journal's id, None where the file does not tell."""
         try:
             return self._rows.meta("journal_id")
-        except SqliteError:
+        except UNREADABLE:
             return None
 
     def rows(self) -> Iterator[Row]:
@@ -69,8 +70,8 @@ class ChainReader:
         """
         try:
             note = read_note(self._path.with_name("journal.note"))
-            found = [*self._rows.distrusted(), *self._told(note), *self._elsewhere(note)]
-        except SqliteError:
+            found = [*self._rows.distrusted(), *self._told(note), *self._elsewhere(note), *self._tables()]
+        except UNREADABLE:
             return "the file cannot be compared with the note beside it"
         return "; ".join(found) or (NONE if note == MISSING else AGREES)
 
@@ -81,6 +82,11 @@ class ChainReader:
             return [note] if note != MISSING or needed else []
         there = self._rows.hash_of(note.sequence)
         return history(note, self._rows.head()[0], None if there is None else there.hex())
+
+    def _tables(self) -> list[str]:
+        """What is wrong with the file beside the events."""
+        told = damage(self._database)
+        return [] if told is None else [f"{TABLES}: {told}"]
 
     def _elsewhere(self, note: Note | str) -> list[str]:
         """What this machine says against our own journal: another place than it was written at, keys that are gone."""
@@ -95,5 +101,5 @@ class ChainReader:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (SqliteError, NotAnEvent) as error:
+    except (*UNREADABLE, NotAnEvent) as error:
         raise JournalError(f"the journal {path} cannot be read: {error}") from error

@@ -15,7 +15,7 @@ from sqlite_utils import Database
 
 from harness.core.association import Alike, Prior, Priors
 from harness.core.canonical import NotCanonical, canonical_bytes, parse_canonical
-from harness.core.chain import GENESIS, Row, adopted_breaks, intact, link
+from harness.core.chain import GENESIS, Row, adopted_breaks, amounts_to, intact, link
 from harness.core.event_codec import NotAnEvent, decode, encode
 from harness.core.events import Accepted, Event, JournalAdopted, MarkersCollected, UnknownBody
 from harness.core.ids import ExecutionId, RunId
@@ -105,7 +105,7 @@ class Rows:
         )
         self._head = (sequence, hashed)
         if execution is None:
-            self._sql.execute("INSERT INTO runs VALUES (?, ?)", (event.run, sequence))
+            self.belongs(event.run, sequence)
         else:
             self._follow(before, execution, event, sequence)
 
@@ -119,7 +119,7 @@ class Rows:
                 return
             after = first
         if before is None:
-            self._accept(after, sequence)
+            self.derive(after, sequence, sequence)
         else:
             self._sql.execute(
                 "UPDATE executions SET last = ?, run = ?, epoch = ?, unresolved = ?, outcome = ?"
@@ -129,14 +129,19 @@ class Rows:
         self._remember(execution, sequence, after)
         self._written.add(execution)
 
-    def _accept(self, record: Record, sequence: int) -> None:
+    def belongs(self, run: RunId, sequence: int) -> None:
+        """Notes the run of an event that is about no execution."""
+        self._sql.execute("INSERT INTO runs VALUES (?, ?)", (run, sequence))
+
+    def derive(self, record: Record, accepted: int, last: int) -> None:
+        """The derived row of an execution, with the sequences of its first and its newest event."""
         body = record.accepted
         self._sql.execute(
             "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                sequence,
+                accepted,
                 record.execution,
-                sequence,
+                last,
                 record.run,
                 record.epoch,
                 body.principal,
@@ -171,6 +176,11 @@ class Rows:
             f"SELECT {_COLUMNS} FROM events WHERE execution IS NULL AND kind = ? ORDER BY sequence", (kind,)
         )
 
+    def about_none(self) -> Iterable[tuple[Event, int]]:
+        """All events that are about no execution, each with its sequence."""
+        found = self._sql.execute(f"SELECT {_COLUMNS} FROM events WHERE execution IS NULL ORDER BY sequence")
+        return ((self._event(row), row[0]) for row in found.fetchall())
+
     def _decoded(self, statement: str, values: tuple[Any, ...]) -> tuple[Event, ...]:
         return tuple(self._event(row) for row in self._sql.execute(statement, values).fetchall())
 
@@ -184,8 +194,7 @@ class Rows:
 
     def _damaged(self, row: Row) -> Event:
         """A damaged row that a person has adopted is an event that nobody can read; recovery hands its execution to a person."""
-        observed = link(row[1], row[0], row[3], row[4], row[5]).hex()
-        if self.adopted().get(row[0]) != observed:
+        if self.adopted().get(row[0]) != amounts_to(row):
             raise JournalReadOnly(f"record {row[0]} of the journal is damaged", ADOPT)
         execution = None if row[4] is None else ExecutionId(row[4])
         return Event(Moment(0, "", 0), DAMAGED_RUN, UnknownBody("journal.damaged", row[5]), execution)

@@ -25,6 +25,9 @@ WAL_IS_SAFE_FROM: Final = (3, 51, 3)
 BUSY_SECONDS: Final = 30.0
 
 SqliteError: Final[type[Exception]] = sqlite3.Error
+UNREADABLE: Final[tuple[type[Exception], type[Exception]]] = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a file raises; the second where a text of a damaged one, or of what is said about it, is none."""
+
 migrations: Final = Migrations("journal")
 
 
@@ -54,7 +57,7 @@ def advice_on(error: Exception) -> str:
         return "make room on the disk of HARNESS_HOME"
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return "make HARNESS_HOME writable for this user, or set it to another directory"
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if isinstance(error, UnicodeDecodeError) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return "put the journal back from a backup, then: harness audit adopt --why TEXT"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return "end the program that holds the journal's file (a browser of databases, a backup)"
@@ -72,7 +75,7 @@ def connect(path: Path, wanted: Durability) -> Database:
     try:
         database = Database(_connection(str(path), uri=False), execute_plugins=False)
         _set_durability(database, path, wanted)
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise JournalError(f"the journal {path} cannot be opened: {error}", advice_on(error)) from error
     return database
 
@@ -87,7 +90,7 @@ def connect_reading(path: Path) -> Database:
     try:
         database = Database(_connection(path.absolute().as_uri() + mode, uri=True), execute_plugins=False)
         database.conn.execute("PRAGMA query_only=1")
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise JournalError(f"the journal {path} cannot be opened: {error}", advice_on(error)) from error
     return database
 
