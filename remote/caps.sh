@@ -5,8 +5,21 @@
 # cksum is not among them: Debian's static busybox comes without it, and install.sh takes sha256sum there.
 h_needed='cat chmod date dd grep head ln mkdir mkfifo mv od rm sed setsid sh sleep sort sync tail tr wc'
 
+# h_programs: whether the host runs a program for us now. A limit on processes or open files is another thing than a program that is not there,
+# and ends some shells where they fork for themselves.
+h_programs() {
+    ! command eval 'cat </dev/null >/dev/null' || return 0
+    h_why=tools-cat h_y=$PATH:
+    while [ -n "$h_y" ]; do
+        [ ! -x "${h_y%%:*}/cat" ] || h_why=programs
+        h_y=${h_y#*:}
+    done
+    return 1
+}
+
 # h_caps_make: tries everything out in the store and writes `caps`. 1 with h_why where the store cannot be used.
 h_caps_make() {
+    h_programs || return 1
     for h_x in $h_needed; do
         command -v "$h_x" >/dev/null 2>&1 || [ "$h_x" = sync ] || { h_why=tools-$h_x; return 1; }
     done

@@ -9,7 +9,7 @@ h_contact() {
     h_begin_answer
     if ! h_request || [ -z "$h_witness" ] || [ -z "$h_q_journal" ]; then
         h_error request
-    elif ! h_store_make || ! h_leave_witness; then
+    elif ! h_programs || ! h_store_make || ! h_leave_witness; then
         h_error "$h_why"
     else
         h_contact_lines

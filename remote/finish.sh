@@ -71,9 +71,9 @@ h_sweep() {
 
 # h_sweep_of DIRECTORY TOKEN [f]: f.TOKEN stays where it is the only name of the end.
 h_sweep_of() {
-    h_d=$1 h_t=$2 h_f=${3-}
+    h_d=$1 h_t=$2 h_e=${3-}
     set --
-    for h_x in o e v a s j y b u in $h_f; do
+    for h_x in o e v a s j y b u in $h_e; do
         set -- "$@" "$h_d/$h_x.$h_t"
     done
     rm -f "$@"

@@ -39,10 +39,10 @@ h_load_finish() {
     h_load "$1" finish
     case $h_r_finish:$h_bad in ?*:* | *finish*) return 0 ;; esac
     h_field "$h_r_start" token
-    h_room=$1/f.$h_val
-    if h_record "$h_room" finish; then
+    h_early=$1/f.$h_val
+    if h_record "$h_early" finish; then
         h_r_finish=$h_rec
-    elif [ ! -e "$h_room" ]; then
+    elif [ ! -e "$h_early" ]; then
         h_load "$1" finish
     else
         case $h_rec in ' '* | '') ;; *) h_torn=yes ;; esac

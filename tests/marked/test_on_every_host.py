@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -174,6 +175,40 @@ async def test_a_command_outlives_the_one_who_asked_for_it(
     rig.release(ONE)
     assert state_of(await following) is MarkerState.FINISHED
     assert bytes(later.out) == b"firstlast"
+
+
+def followers(home: Path) -> set[int]:
+    """The host's processes that follow for somebody."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            theirs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"follow" in words and b"HOME=" + os.fsencode(home) in theirs:
+            found.add(int(pid))
+    return found
+
+
+async def test_a_follow_that_is_given_up_leaves_nobody_at_the_host(
+    marked: Marked, rig: Rig, permits: Permits, sink: Kept, tmp_path: Path
+) -> None:
+    task = asyncio.create_task(marked.send(TARGET, ONE, MarkedRequest(rig.held()), None, permits, sink))
+    await sink.came.wait()
+    later = Kept()
+    following = asyncio.create_task(marked.follow(TARGET, ask_of(ONE, permits), 0, 0, True, later))
+    await later.came.wait()
+    there = followers(tmp_path)
+    assert bool(there) == isinstance(rig, LocalRig)
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    async with asyncio.timeout(60):
+        while followers(tmp_path):  # noqa: ASYNC110 - processes tell nobody
+            await asyncio.sleep(0)
+    rig.release(ONE)
+    assert isinstance(await task, Finished)
 
 
 async def cut_and_follow(marked: Marked, rig: Rig, sizes: Iterable[int]) -> None:

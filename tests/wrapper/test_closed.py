@@ -37,8 +37,9 @@ def given_up(host: Host, stdin: bytes = b"") -> str:
 
 def test_a_start_that_the_front_gave_up_is_told_as_not_started_by_a_probe(host: Host) -> None:
     identifier = given_up(host, stdin=b"secret")
-    reply = host.probe(identifier)
-    assert reply.line("marker").split()[2] == "finished"
+    reply = host.probe(identifier, other := new_id())
+    told = [line.split()[1:3] for line in reply.lines if line.startswith("marker ")]
+    assert told == [[identifier, "finished"], [other, "absent"]]
     assert fields(reply.line("finish"))["reason"] == "not-started"
     assert fields(reply.line("finish"))["token"] == fields(reply.line("start"))["token"]
     assert names(host, identifier) == {*CLOSED, "out", "err"}

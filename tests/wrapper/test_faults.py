@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.wrapper import BOOT, INSTALL_BOOT, boot_string, install_boot_string, wrapper_text
+from harness.wrapper import BOOT, INSTALL_BOOT, boot_string, install_boot_string, wrapper_sha256, wrapper_text
 from tests.wrapper.host import Host, fields, hex32, new_id, read_reply, request
 from tests.wrapper.paused import RUNNING, Paused
 
@@ -219,6 +221,51 @@ def test_a_missing_tool_is_named(tmp_path: Path, tool: str) -> None:
     host = Host(tmp_path / "home", "dash", path=str(folder))
     lines = host.install().lines
     assert lines == [f"error reason={'install' if tool == 'head' else 'tools-' + tool}"]
+
+
+def test_a_program_that_is_there_and_does_not_start_is_not_told_as_missing(
+    host: Host, tmp_path: Path
+) -> None:
+    folder = tmp_path / "some"
+    folder.mkdir()
+    for name in ALLOWED:
+        (folder / name).symlink_to(shutil.which(name) or name)
+    (folder / "cat").unlink()
+    (folder / "cat").write_text("#!/no/such/interpreter\n")
+    (folder / "cat").chmod(0o755)
+    host.env["PATH"] = str(folder)
+    assert host.contact().lines == ["error reason=programs"]
+    (folder / "cat").unlink()
+    assert host.contact().lines == ["error reason=tools-cat"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+@pytest.mark.parametrize("shell", ["dash", "ash", "yash"])
+def test_a_host_that_cannot_fork_says_so(shell: str) -> None:
+    home = Path(tempfile.mkdtemp())
+    try:
+        host = Host(home, shell).ready()
+        for path in (home, *home.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        nonce = hex32()
+        done = subprocess.run(
+            [str(host.bin / "sh"), "-c", BOOT, "sh", "-", wrapper_sha256(), "contact", nonce],
+            input=request(nonce, b"witness a_1_b_c\njournal a\n"), env=host.env, cwd=home, capture_output=True, check=False,
+            preexec_fn=no_processes,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(home)
+    assert read_reply(nonce, done.stdout, done.stderr).lines == ["error reason=programs"]
+
+
+NOBODY = 65534
+
+
+def no_processes() -> None:
+    """This process becomes one of an account that may have no other."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
 
 
 # -- stores that will not do

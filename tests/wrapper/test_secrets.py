@@ -52,7 +52,9 @@ def files_with(store: Path) -> set[str]:
 
 def test_a_secret_of_the_environment_is_never_seen(every: Host, tmp_path: Path) -> None:
     with Watch(every.store) as watch:
-        for _ in range(3):
+        runs = 0
+        while runs < 3 or watch.looks < 4:
+            runs += 1
             reply = every.run(
                 ["sh", "-c", 'printf %s "${#SECRET}"'],
                 env={"SECRET": CANARY},
@@ -64,7 +66,6 @@ def test_a_secret_of_the_environment_is_never_seen(every: Host, tmp_path: Path) 
         every.ask(
             "check", section("command", argv_code(["true"])) + section("env", b"export S='" + CANARY + b"'")
         )
-    assert watch.looks > 3
     assert watch.seen == set()
 
 

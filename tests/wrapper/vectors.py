@@ -168,6 +168,13 @@ def refusals(make: Maker) -> Iterator[tuple[str, Vector]]:
     name, vector = make.run("not-started", ["true"], "sync")
     failing.unlink()
     yield "run-sync", vector
+    count = make.host.home / "count"
+    failing.write_text(
+        f'#!/bin/dash\necho x >>{count}; [ "$(wc -l <{count})" -ne 2 ] || exit 1; exec /bin/sync "$@"\n'
+    )
+    failing.chmod(0o755)
+    yield "run-end-not-synced", make.run("state", ["true"], "unknown")[1]
+    failing.unlink()
     yield "probe-not-started", make.answer("markers", "probe", make.probe(name), f"{name} finished")
 
 
