@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,17 @@ def flipped(value: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("column", range(6))
 def test_every_flipped_byte_of_a_record_is_located(copy: Path, column: int) -> None:
     """All bytes of three records, with the same reader that an audit uses; a file in between would prove nothing more."""
-    rows = rows_of(copy)
-    for at in (0, 100, COUNT - 1):
+    flip_each(rows_of(copy), column, (0, 100, COUNT - 1))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("column", range(6))
+def test_every_flipped_byte_of_every_record_is_located(copy: Path, column: int) -> None:
+    flip_each(rows_of(copy), column, range(COUNT))
+
+
+def flip_each(rows: list[Row], column: int, places: Iterable[int]) -> None:
+    for at in places:
         for value in flipped(rows[at][column]):
             changed: Any = (*rows[at][:column], value, *rows[at][column + 1 :])
             found = verify(Listed([*rows[:at], changed, *rows[at + 1 :]]))
