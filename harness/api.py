@@ -8,7 +8,6 @@ async with await Harness.open() as harness:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,14 +21,11 @@ from harness.compose import Composition, compose
 from harness.core.action import Content, SshAction, SshTarget
 from harness.core.events import (
     Actor,
-    Body,
     CancelRequested,
     Event,
     Outcome,
     ResultDelivered,
     ResultDetached,
-    ReviewResolved,
-    RunClosed,
     RunOpened,
 )
 from harness.core.fingerprint import action_digest
@@ -47,18 +43,17 @@ from harness.options import RunOptions, Words, command_of
 from harness.ports import (
     AskPerson,
     HarnessError,
-    JournalReadOnly,
-    Life,
-    Owned,
     Query,
     RequestError,
     Stream,
 )
 from harness.result import Result, from_driven, from_marker, from_record
-from harness.reviewing import check_answer, is_fenced, question_of
+from harness.reviewing import take_answer
+from harness.run import Run
 from harness.runner import Asking, Runner
-from harness.tap import Listener, Tap
-from harness.world import Job, World
+from harness.tap import Listener
+from harness.targets import target_of, targets_of
+from harness.world import World
 
 __all__ = ["Fetched", "Harness", "Reply", "RunOptions", "Words"]
 
@@ -81,10 +76,7 @@ class Harness:
     def __init__(self, parts: Composition, listener: Listener | None) -> None:
         self._parts = parts
         self._world: World = parts.world(listener)
-        self._runner = Runner(self._world)
-        self._performer = self._runner.performer
-        self._opened = False
-        self._opening = asyncio.Lock()
+        self._run = Run(self._world, parts.actor)
         self._calls = 0
 
     @classmethod
@@ -109,20 +101,8 @@ class Harness:
 
     async def close(self) -> None:
         """Closes connections and journal. Remote commands are not touched. May be called twice."""
-        if self._opened:
-            self._opened = False
-            closed = Event(self._world.machine.now(), self._world.run, RunClosed())
-            with contextlib.suppress(JournalReadOnly):
-                await self._world.journal.append([closed])
+        await self._run.close()
         await self._parts.close()
-
-    async def _open_run(self) -> None:
-        """Our first event: durable before anything else that this run writes."""
-        async with self._opening:
-            if not self._opened:
-                opened = Event(self._world.machine.now(), self._world.run, RunOpened(self._parts.actor))
-                await self._world.journal.append([opened])
-                self._opened = True
 
     @property
     def run_id(self) -> str:
@@ -155,10 +135,10 @@ class Harness:
         """Runs one command on each of the hosts, side by side; one reply a host, in the given order. Raises RequestError for senseless options."""
         options = options if options is not None else RunOptions()
         actions = await self.resolve(hosts, argv, options)
-        await self._open_run()
+        await self._run.open()
         admissions = await asyncio.gather(*(self._admit(action, options) for action in actions))
         taken = [a.execution for a in admissions if a.execution is not None]
-        driven = await self._runner.drive(taken, self._asking(options))
+        driven = await self._run.runner.drive(taken, self._asking(options))
         replies: list[Reply] = []
         for action, admission in zip(actions, admissions, strict=True):
             if admission.execution is None:
@@ -175,21 +155,12 @@ class Harness:
         return [SshAction(target, command) for target in self.targets(hosts, options)]
 
     def targets(self, hosts: Sequence[str], options: RunOptions) -> list[SshTarget]:
-        """The places behind hosts and `@group`s; one that comes through a group and is there already counts once. Raises RequestError."""
-        named = [(each.group, self._target(each.host, options)) for each in self._parts.expand(hosts)]
-        _refuse_twice([target for group, target in named if group is None])
-        found = {target.place: target for group, target in named if group is not None}
-        found |= {target.place: target for group, target in named if group is None}
-        return [found[place] for place in dict.fromkeys(target.place for _, target in named)]
+        """The places behind hosts and `@group`s, each once. Raises RequestError."""
+        return targets_of(self._parts, hosts, options)
 
     def digest(self, action: SshAction) -> str:
         """The digest of everything that reaches the wire or chooses where it goes."""
         return action_digest(action, self._world.spool.digest)
-
-    def _target(self, host: str, options: RunOptions) -> SshTarget:
-        target = self._parts.resolve(host, options.ssh)
-        store = options.store if options.store is not None else target.store
-        return replace(target, become=options.become, store=store)
 
     def _kept(self, stdin: bytes | Callable[[], bytes] | None) -> Content | None:
         if stdin is None:
@@ -238,10 +209,10 @@ class Harness:
         quiet: bool = False,
     ) -> Result:
         """Waits for the end of an execution; a listener gets its outputs from the first byte. Raises RequestError for an unknown ID."""
-        await self._known(execution)
-        await self._open_run()
+        await self._run.known(execution)
+        await self._run.open()
         asking = Asking(deadline=self._until(wait), reconnect=reconnect, fetch=not quiet)
-        return from_driven((await self._runner.drive([execution], asking))[execution], attached=True)
+        return from_driven((await self._run.runner.drive([execution], asking))[execution], attached=True)
 
     async def attach_host(
         self,
@@ -257,7 +228,7 @@ class Harness:
         world = self._world
         report = await follow_unknown(
             world.marked,
-            self._target(host, options),
+            target_of(self._parts, host, options),
             execution,
             listener,
             machine=world.machine,
@@ -268,27 +239,27 @@ class Harness:
 
     async def output(self, execution: ExecutionId, stream: Stream, start: int = 0) -> Fetched:
         """One output from byte `start`: what is here, and behind it what has to be fetched from the host, as it comes. Raises RequestError."""
-        before = from_record(await self._known(execution))
+        before = await self._run.result(execution)
         return fetched(before, execution, stream, start, partial(self._fetch, execution))
 
     async def _fetch(self, execution: ExecutionId, listener: Listener) -> Result:
         """Brings the outputs from the host: all of them once it has ended; while it runs, what there is now and no other process fetches."""
-        record = await self._known(execution)
+        record = await self._run.known(execution)
         asked = bool(record.attempts) and record.accepted.marked
-        if asked and (await self._look(execution)).state is State.SETTLED:
+        if asked and (await self._run.look(execution)).state is State.SETTLED:
             runner = Runner(replace(self._world, listener=listener))
             driven = await runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
             return from_driven(driven[execution])
-        record = await self._known(execution)
-        job = self._job(execution, record, listener)
+        record = await self._run.known(execution)
+        job = self._run.job(record, listener)
         await job.tap.catch_up()
         if asked and (record.released or record.run == self._world.run):
-            await self._observe(execution, record, await self._performer.follow(job, wait=False))
-        return from_record(await self._known(execution))
+            await self._run.observe(record, *await self._run.performer.follow(job, wait=False))
+        return await self._run.result(execution)
 
     async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
         """Stops it: proven not started where it had not started, else ended on the host. Raises RequestError where there is nothing to stop."""
-        record = await self._known(execution)
+        record = await self._run.known(execution)
         if record.state is State.SETTLED:
             return from_record(record)
         if not record.accepted.marked and record.attempts:
@@ -296,15 +267,13 @@ class Harness:
                 f"{execution} runs without markers: nothing on the host can stop it",
                 "end it on the host itself",
             )
-        await self._observe(
-            execution, record, (CancelRequested(self._parts.actor.principal, only_if_not_started),)
-        )
+        await self._run.observe(record, CancelRequested(self._parts.actor.principal, only_if_not_started))
         survivors: int | None = None
         if record.attempts:
-            job = self._job(execution, await self._known(execution))
-            said, survivors = await self._performer.cancel(job, only_if_not_started)
-            await self._observe(execution, record, (said,))
-        return replace(await self._look(execution), survivors=survivors)
+            job = self._run.job(await self._run.known(execution))
+            said, survivors = await self._run.performer.cancel(job, only_if_not_started)
+            await self._run.observe(record, said)
+        return replace(await self._run.look(execution), survivors=survivors)
 
     async def cancel_host(
         self,
@@ -315,7 +284,7 @@ class Harness:
         only_if_not_started: bool = False,
     ) -> Result:
         """The same without any journal of it (P12). Raises HostSilent where the host does not answer."""
-        target = self._target(host, options if options is not None else RunOptions())
+        target = target_of(self._parts, host, options if options is not None else RunOptions())
         ask = CancelAsk(execution, None, self._world.token(), "fence" if only_if_not_started else "stop")
         report, survivors = await cancel_unknown(self._world.marked, target, ask)
         return replace(from_marker(report), survivors=survivors)
@@ -324,58 +293,29 @@ class Harness:
         """Asks the hosts about all unresolved executions (or these), once, and settles what the evidence settles. Waits for nothing."""
         ids = tuple(executions) or await self._world.journal.find(Query(unresolved=True))
         for execution in executions:
-            await self._known(execution)
+            await self._run.known(execution)
         if not ids:
             return []
-        await self._open_run()
-        driven = await self._runner.drive(ids, Asking(waiting=False, fetch=False))
+        await self._run.open()
+        driven = await self._run.runner.drive(ids, Asking(waiting=False, fetch=False))
         return [from_driven(driven[execution]) for execution in ids]
-
-    async def _look(self, execution: ExecutionId) -> Result:
-        """Decides on what is known now, without waiting for anything."""
-        await self._open_run()
-        driven = await self._runner.drive([execution], Asking(waiting=False, fetch=False))
-        return from_driven(driven[execution])
 
     # --- decide --------------------------------------------------------------------------------------------------
 
     async def resolve_review(self, execution: ExecutionId, answer: Outcome, why: str) -> Result:
         """A person's answer to an open question. `not_started` of a marked command fences the gate first. Raises RequestError."""
-        record = await self._known(execution)
-        check_answer(record, answer)
-        self._refuse_driven(record)
-        fenced: bool | None = None
-        if answer is Outcome.NOT_STARTED and record.accepted.marked:
-            await self._observe(execution, record, await self._performer.fence(self._job(execution, record)))
-            fenced = is_fenced(await self._known(execution))
-        if record.state is not State.IN_REVIEW:
-            await self._observe(execution, record, (question_of(record, self._world.machine),))
-        answered = ReviewResolved(answer, self._parts.actor.principal, why, fenced)
-        await self._observe(execution, record, (answered,))
-        return from_record(await self._known(execution))
-
-    def _refuse_driven(self, record: Record) -> None:
-        """A person does not answer for what a living process still asks the host about."""
-        if record.state is State.IN_REVIEW or record.released or record.run == self._world.run:
-            return
-        owner = self._world.machine.owner(record.run)
-        if owner.life is not Life.DEAD:
-            named = "a process" if owner.pid is None else f"process {owner.pid}"
-            raise RequestError(
-                f"{named} drives {record.execution}; nothing was changed",
-                f"harness attach {record.execution}",
-            )
+        return await take_answer(self._run, execution, answer, why)
 
     # --- look ----------------------------------------------------------------------------------------------------
 
     async def list(self, *, unresolved: bool | None = None, limit: int | None = 50) -> list[Result]:
         """The newest executions; `unresolved` keeps the open ones only."""
         found = await self._world.journal.find(Query(unresolved=unresolved, limit=limit))
-        return [from_record(await self._known(execution)) for execution in found]
+        return [await self._run.result(execution) for execution in found]
 
     async def like(self, execution: ExecutionId, limit: int) -> tuple[Sequence[Result], Sequence[Result]]:
         """Its twins (equal effect) and near ones (same place and program), at most so many of each. Raises RequestError for an unknown ID."""
-        record = await self._known(execution)
+        record = await self._run.known(execution)
         found = [await look(self._world.journal, record, limit) for look in (alike.twins, alike.near)]
         twins, near = ([from_record(each) for each in records] for records in found)
         return twins, near
@@ -386,12 +326,12 @@ class Harness:
 
     async def show(self, execution: ExecutionId, *, probe: bool = False) -> tuple[Result, tuple[Event, ...]]:
         """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""
-        record = await self._known(execution)
+        record = await self._run.known(execution)
         if probe and record.attempts and record.accepted.marked:
-            (bodies,) = await self._performer.probe([self._job(execution, record)])
-            await self._observe(execution, record, bodies)
-            await self._look(execution)
-        return from_record(await self._known(execution)), await self._world.journal.events(execution)
+            (bodies,) = await self._run.performer.probe([self._run.job(record)])
+            await self._run.observe(record, *bodies)
+            await self._run.look(execution)
+        return await self._run.result(execution), await self._world.journal.events(execution)
 
     async def examine(self, hosts: Sequence[str], options: RunOptions) -> Sequence[Finding]:
         """The state of the journal, and what a run would meet on its way to these hosts; a host that cannot be named is a finding, too."""
@@ -419,7 +359,7 @@ class Harness:
 
         Raises RequestError for a host that the journal does not know, JournalError where it cannot be written to; then nothing was removed.
         """
-        await self._open_run()
+        await self._run.open()
         places = None if hosts is None else await self._places(hosts)
         return await self._hosts().collect(places, fetch=fetch)
 
@@ -436,11 +376,11 @@ class Harness:
         return found
 
     def _hosts(self) -> Hosts:
-        return self._parts.hosts(self._world, self._runner)
+        return self._parts.hosts(self._world, self._run.runner)
 
     def action(self, record: Record) -> SshAction:
         """The resolved action with its full command, from the spool. Raises SpoolError once it is purged."""
-        return self._performer.action(self._job(record.execution, record))
+        return self._run.performer.action(self._run.job(record))
 
     async def actor(self, run: RunId) -> Actor | None:
         """Who called in that run; None where it is not recorded here."""
@@ -457,39 +397,8 @@ class Harness:
 
     async def delivered(self, execution: ExecutionId, to: str, level: str = "written") -> None:
         """Notes that the caller got the result completely (`written`, `acknowledged`)."""
-        await self._observe(execution, await self._known(execution), (ResultDelivered(to, level),))
+        await self._run.observe(await self._run.known(execution), ResultDelivered(to, level))
 
     async def detached(self, execution: ExecutionId, to: str) -> None:
         """Notes that the caller left before the end."""
-        await self._observe(execution, await self._known(execution), (ResultDetached(to),))
-
-    async def _observe(self, execution: ExecutionId, record: Record, bodies: tuple[Body, ...]) -> None:
-        """Appends what was seen or said of an execution, under the epoch that it has."""
-        await self._open_run()
-        owned = Owned(self._world.run, record.epoch)
-        await self._world.journal.append([self._world.event(body, execution, owned) for body in bodies])
-
-    async def _known(self, execution: ExecutionId) -> Record:
-        record = await self._world.journal.record(execution)
-        if record is None:
-            raise RequestError(
-                f"no execution {execution} in this journal",
-                "harness list; or with --host HOST to ask the host itself",
-            )
-        return record
-
-    def _job(self, execution: ExecutionId, record: Record, listener: Listener | None = None) -> Job:
-        owned = Owned(self._world.run, record.epoch)
-        return Job(execution, record, owned, Tap(execution, self._world.spool, listener))
-
-
-def _refuse_twice(targets: Sequence[SshTarget]) -> None:
-    """Raises RequestError where two of them are one place, whatever they are called."""
-    names: dict[str, str] = {}
-    for target in targets:
-        earlier = names.get(target.place)
-        if earlier is not None:
-            alike = f"{earlier} and {target.name} are one host"
-            same = f"{target.name} is named twice" if earlier == target.name else alike
-            raise RequestError(f"{same} ({target.place}); nothing was sent", "name it once")
-        names[target.place] = target.name
+        await self._run.observe(await self._run.known(execution), ResultDetached(to))

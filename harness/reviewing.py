@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from harness.core.events import Outcome, ReviewOpened
-from harness.core.ids import ULID_ENTROPY_BYTES, new_review_id
+from harness.core.events import Outcome, ReviewOpened, ReviewResolved
+from harness.core.ids import ULID_ENTROPY_BYTES, ExecutionId, new_review_id
 from harness.core.reports import MarkerReport, MarkerState
 from harness.core.state import Record, State, possible_answers
-from harness.ports import Machine, RequestError
+from harness.ports import Life, Machine, RequestError
+from harness.result import Result
+from harness.run import Run
+
+
+async def take_answer(run: Run, execution: ExecutionId, answer: Outcome, why: str) -> Result:
+    """A person's answer to an open question. `not_started` of a marked command fences the gate first. Raises RequestError."""
+    record = await run.known(execution)
+    check_answer(record, answer)
+    _refuse_driven(run, record)
+    fenced: bool | None = None
+    if answer is Outcome.NOT_STARTED and record.accepted.marked:
+        await run.observe(record, *await run.performer.fence(run.job(record)))
+        fenced = is_fenced(await run.known(execution))
+    if record.state is not State.IN_REVIEW:
+        await run.observe(record, question_of(record, run.world.machine))
+    await run.observe(record, ReviewResolved(answer, run.actor.principal, why, fenced))
+    return await run.result(execution)
+
+
+def _refuse_driven(run: Run, record: Record) -> None:
+    """A person does not answer for what a living process still asks the host about."""
+    if record.state is State.IN_REVIEW or record.released or record.run == run.world.run:
+        return
+    owner = run.world.machine.owner(record.run)
+    if owner.life is not Life.DEAD:
+        named = "a process" if owner.pid is None else f"process {owner.pid}"
+        raise RequestError(
+            f"{named} drives {record.execution}; nothing was changed",
+            f"harness attach {record.execution}",
+        )
 
 
 def check_answer(record: Record, answer: Outcome) -> None:

@@ -134,7 +134,7 @@ class _Drive:
             if not (isinstance(error, TimeoutError) and scope.expired()):
                 await release(self._world, self._jobs.values())
                 raise
-            await self._leave_open("the time to wait is over")
+            await self._leave_open(executions, "the time to wait is over")
         await release(self._world, self._jobs.values())
 
     def _seconds_left(self) -> float | None:
@@ -209,9 +209,7 @@ class _Drive:
 
     async def _job(self, execution: ExecutionId) -> Job | None:
         """The execution as it is now, if this run may go on with it; else it is watched, or left to its owner."""
-        record = await self._world.journal.record(execution)
-        if record is None:
-            raise KeyError(execution)
+        record = await self._record(execution)
         job = self._jobs.get(execution)
         if job is None:
             tap = Tap(execution, self._world.spool, self._world.listener)
@@ -336,20 +334,32 @@ class _Drive:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _leave_open(self, why: str) -> None:
+    async def _leave_open(self, executions: Sequence[ExecutionId], why: str) -> None:
         """Nobody waits any more: what that settles is settled (nothing left: not started), the rest stays open."""
         self._asking = replace(self._asking, waiting=False)
+        for execution in executions:
+            if execution not in self._jobs:
+                self._ends[execution] = _left(await self._record(execution), why)
         for execution, job in self._jobs.items():
             if execution in self._ends or execution in self._next:
                 continue
             if job.owned.run == self._world.run:
                 await self._conclude(job, ())
-            record = await self._world.journal.record(execution)
-            assert record is not None
-            running = record.start_seen and record.state is State.RUNNING and record.misses == 0
-            settled = record.state in (State.SETTLED, State.IN_REVIEW)
-            self._end(job, Driven(record, None if settled else Leave(why, running)))
-            job.record = record
+            job.record = await self._record(execution)
+            self._end(job, _left(job.record, why))
+
+    async def _record(self, execution: ExecutionId) -> Record:
+        record = await self._world.journal.record(execution)
+        if record is None:
+            raise KeyError(execution)
+        return record
+
+
+def _left(record: Record, why: str) -> Driven:
+    """The end of a drive whose caller has gone: left open where it is."""
+    running = record.start_seen and record.state is State.RUNNING and record.misses == 0
+    settled = record.state in (State.SETTLED, State.IN_REVIEW)
+    return Driven(record, None if settled else Leave(why, running))
 
 
 async def _together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

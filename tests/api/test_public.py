@@ -173,6 +173,22 @@ def test_a_kept_output_that_is_damaged_and_cannot_be_had_again_is_not_called_com
         assert again.stdout.complete is None
 
 
+@pytest.mark.parametrize("wait", [0.0, 1e-9])
+def test_a_caller_who_does_not_wait_learns_what_is_known(
+    host: HostThread, tmp_path: Path, wait: float
+) -> None:
+    go_on = tmp_path / "go-on"
+    line = ["sh", "-c", 'until [ -e "$1" ]; do sleep 0.05; done', "sh", str(go_on)]
+    with blocking.Harness.open(tmp_path / "state") as caller:
+        left = caller.run("127.0.0.1", line, RunOptions(ssh=host.options(), detach=True))
+        seen = caller.attach(left.execution_id, wait=wait)
+        go_on.touch()
+        done = caller.attach(left.execution_id)
+        after = caller.attach(left.execution_id, wait=wait)
+    assert (seen.state, seen.outcome) == (State.RUNNING, None)
+    assert done.outcome is after.outcome is Outcome.SUCCEEDED
+
+
 def _harm(kept: Path, damage: str) -> None:
     data = kept.read_bytes()
     match damage:

@@ -32,6 +32,7 @@ PARTS = {
     "names": Layer.COMPOSE,
     # What the doctor asks of adapters, beside the ports.
     "examine": Layer.COMPOSE,
+    "targets": Layer.COMPOSE,
     "testing": Layer.TESTING,
     "faces": Layer.FACES,
     # The public API: it has the verbs of the command line and stands beside it.
