@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.core.action import SshTarget
 from harness.core.decisions import FIRST_CONTACT_SECONDS, STRANGER, back_off, jittered
 from harness.core.ids import ExecutionId
@@ -10,6 +12,8 @@ from harness.core.reports import MarkerReport, OtherStore, ProbeReport, Step, Un
 from harness.marked import CancelAsk, Marked, ProbeAsk
 from harness.ports import HarnessError, Machine, Stream
 from harness.tap import Listener
+
+_OTHERWISE: Final = "the account, --become and --store that the run had"
 
 
 class HostSilent(HarnessError):
@@ -22,7 +26,8 @@ class HostSilent(HarnessError):
             else f"{report.reason} {report.text}".strip()
         )
         super().__init__(
-            f"the host did not answer about {execution} ({why}); nothing is known of its outcome", "try again"
+            f"the host did not answer about {execution} ({why}); nothing is known of its outcome",
+            _OTHERWISE if isinstance(report, Unreachable) and report.permanent else "try again",
         )
         self.report = report
 
@@ -115,11 +120,12 @@ async def _found_again(
     report: Unreachable,
 ) -> None:
     """Returns when the host answers about the execution again. Raises HostSilent where it does not for too long, or a stranger does."""
-    listener.news(ask.execution, "lost", report.text or report.reason)
     answer: ProbeReport = report
     while isinstance(answer, Unreachable):
         if not patience.missed(answer):
             raise HostSilent(ask.execution, answer)
+        if answer is report:
+            listener.news(ask.execution, "lost", report.text or report.reason)
         listener.news(ask.execution, "waiting", "reconnect")
         await patience.pause()
         answer = (await marked.probe(target, [ask])).reports[ask.execution]

@@ -12,8 +12,6 @@ from harness.core.reports import Step, Unreachable
 _HOPELESS: Final = ("store-", "no-", "tools-", "readonly", "request")
 _ELSEWHERE: Final = "name another directory of the account with --store PATH"
 
-_NO_STORE: Final = "there is no marker store of ours: nothing ran there as this user"
-
 EXPLAINED: Final = MappingProxyType(
     {
         "readonly": f"the place of the marker store cannot be written by this account; make it writable, or {_ELSEWHERE}",
@@ -25,8 +23,8 @@ EXPLAINED: Final = MappingProxyType(
         "store-owner": f"the marker store belongs to another account; {_ELSEWHERE}",
         "store-symlink": f"the marker store is a symbolic link, or something in it is; remove it, or {_ELSEWHERE}",
         "store-type": f"the marker store is no directory; remove what is there, or {_ELSEWHERE}",
-        "store-missing": _NO_STORE,
-        "store-id": _NO_STORE,
+        "store-missing": "this user has no marker store there: nothing ran there as this user, or it was removed",
+        "store-id": "the marker store has no identity: nothing ran there as this user, or its file store-id is damaged",
         "store-path": "the path of the marker store is none; name an absolute one",
         "request": "what was sent did not reach sh whole: a startup file of the account's shell (.bashrc, .zshenv) seems to read its standard"
         " input; next: keep it from that where there is no terminal",

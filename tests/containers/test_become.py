@@ -166,6 +166,13 @@ async def test_the_command_line_comes_back_as_the_other_user(
     execution = started.out.decode().strip()
     assert started.code == 0, started.err
     stranger = Person(allowed.as_user("ops"), tmp_path / "elsewhere")
+    allowed.exec(["rm", "-rf", store_of(allowed.as_user("ops"))])
+    nowhere = await stranger.types("attach", "--host", ADDRESS, execution)
+    assert nowhere.code == 120
+    assert "nothing ran there as this user" in nowhere.err
+    assert "the account, --become and --store that the run had" in nowhere.err
+    assert "reconnecting" not in nowhere.err
+    assert (await person.types("run", "-n", ADDRESS, "--", "true")).code == 0
     own = await stranger.types("attach", "--host", ADDRESS, execution)
     assert (own.code, own.out) == (120, b"")
     assert "no proof that it did not run" in own.err
