@@ -55,7 +55,9 @@ async def test_sixty_who_connect_at_once_all_run_once(debian_host: Host, tmp_pat
     """Sixty callers that share nothing, as sixty cron lines at the same minute would: the server drops many of them before the login."""
     file = Story(debian_host).file
     async with AsyncExitStack() as stack:
-        opened = [await stack.enter_async_context(await Harness.open(tmp_path / str(n))) for n in range(COLD)]
+        opened = await asyncio.gather(*(Harness.open(tmp_path / str(number)) for number in range(COLD)))
+        for one in opened:
+            stack.push_async_exit(one)
         results = await asyncio.gather(
             *(
                 one.run(ADDRESS, ["sh", "-c", f"echo {n} >>{file}"], over(debian_host, RunOptions(wait=60)))
