@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,16 +43,11 @@ def nodes(
     debian_host: Host, docker_compose_project_name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Nodes]:
     yard = Yard(docker_compose_project_name, debian_host.key_file, tmp_path_factory.mktemp("nodes"))
-    volume = f"{docker_compose_project_name}-home"
-    shared = ["--volume", f"{volume}:/home/ops"]
-    try:
-        with (
-            yard.host("first", published=free_port(), more=shared) as first,
-            yard.host("second", published=free_port(), more=shared) as second,
-        ):
-            yield Nodes(first, second, debian_host)
-    finally:
-        subprocess.run(["docker", "volume", "rm", "--force", volume], capture_output=True, check=False)
+    with (
+        yard.host("first", published=free_port(), more=["--volume", "/home/ops"]) as first,
+        yard.host("second", published=free_port(), more=["--volumes-from", first.container]) as second,
+    ):
+        yield Nodes(first, second, debian_host)
 
 
 async def left_running(
