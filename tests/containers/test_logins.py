@@ -388,7 +388,8 @@ class TestPrompts:
         key = asyncssh.read_private_key(door.host.key_file)
         locked = tmp_path / "id_locked"
         locked.touch(mode=0o600)
-        locked.write_bytes(key.export_private_key("pkcs8-pem", passphrase=PASSWORD))
+        locked.write_bytes(key.export_private_key("openssh"))
+        await run("ssh-keygen", "-q", "-p", "-P", "", "-N", PASSWORD, "-f", str(locked))
         answers = [PASSWORD, PASSWORD]
         seen = await self.cut_and_asked_again(
             door, tmp_path, "ops", b"Enter passphrase for key", answers, f"IdentityFile {locked}"
