@@ -38,7 +38,7 @@ def test_with_an_open_unknown_behind_it_a_repeat_never_sends(
 ) -> None:
     go = tmp_path / "go"
     line = f"echo x >>{effects}; echo begun; while [ ! -e {go} ]; do sleep 0.05; done"
-    words = ("run", "--reconnect", "0.2", "--key", "k", "db1", "--", line)
+    words = ("run", "--reconnect", "0.2", "--wait", "20", "--key", "k", "db1", "--", line)
     process = person.start(*words)
     begun = first_line(process)
     site.refuse(True)
@@ -48,7 +48,7 @@ def test_with_an_open_unknown_behind_it_a_repeat_never_sends(
     finally:
         site.refuse(False)
     spoil(person, tmp_path)
-    for repeat in (words, ("run", "db1", "--", line)):
+    for repeat in (words, ("run", "--wait", "20", "db1", "--", line)):
         refused = person.types(*repeat)
         assert refused.code == 122, refused
         assert "nothing was sent" in refused.err
