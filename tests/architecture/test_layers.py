@@ -77,7 +77,7 @@ def test_the_core_has_no_clock_chance_files_processes_net_or_log() -> None:
         ("core/ids.py", "from ..ports import Journal"),
         ("core/ids.py", "from .. import runner"),
         ("ports.py", "import harness.adapters.spool"),
-        ("runner.py", "from harness.adapters import spool"),
+        ("runner/loop.py", "from harness.adapters import spool"),
         ("something_new.py", "from harness.compose import build"),
         ("adapters/spool.py", "from harness.runner import drive"),
         ("compose.py", "from harness.faces.cli import main"),

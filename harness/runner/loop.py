@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
-from harness.concluding import Concluder
 from harness.core.decisions import (
     Ask,
     Check,
@@ -33,8 +32,6 @@ from harness.core.ids import ExecutionId
 from harness.core.moment import Moment, age
 from harness.core.recovery import decide
 from harness.core.state import Record, State
-from harness.ownership import claim, release, watch
-from harness.perform import Performer
 from harness.ports import (
     HarnessError,
     Life,
@@ -43,6 +40,9 @@ from harness.ports import (
     RequestError,
     SpoolError,
 )
+from harness.runner.concluding import Concluder
+from harness.runner.ownership import claim, release, watch
+from harness.runner.perform import Performer
 from harness.tap import Tap
 from harness.world import Job, World
 

@@ -42,7 +42,6 @@ from harness.marked import (
     plain_line,
     under_another_boot,
 )
-from harness.permitting import Permits
 from harness.ports import (
     CredentialError,
     RequestError,
@@ -50,6 +49,7 @@ from harness.ports import (
     Stop,
     Stream,
 )
+from harness.runner.permitting import Permits
 from harness.world import Job, World
 
 _NOTE_STARTED_AFTER = 0.1
