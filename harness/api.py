@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from harness import alike
+from harness import searching
 from harness.accepting import Admission, Wish, admit
 from harness.compose import Composition, compose
 from harness.core.action import Content, SshAction, SshTarget
@@ -35,9 +35,7 @@ from harness.core.state import Record, State
 from harness.doctor import Finding, Level
 from harness.fetching import Fetched, fetched
 from harness.foreign import cancel_unknown, follow_unknown
-from harness.forgotten import forgotten
 from harness.hosts import Hosts, KnownHost, Swept
-from harness.latest import Latest, latest
 from harness.marked import CancelAsk
 from harness.options import RunOptions, Words, command_of
 from harness.ports import (
@@ -316,13 +314,13 @@ class Harness:
     async def like(self, execution: ExecutionId, limit: int) -> tuple[Sequence[Result], Sequence[Result]]:
         """Its twins (equal effect) and near ones (same place and program), at most so many of each. Raises RequestError for an unknown ID."""
         record = await self._run.known(execution)
-        found = [await look(self._world.journal, record, limit) for look in (alike.twins, alike.near)]
+        found = [await look(self._world.journal, record, limit) for look in (searching.twins, searching.near)]
         twins, near = ([from_record(each) for each in records] for records in found)
         return twins, near
 
     async def forgotten(self) -> Sequence[Result]:
         """What was sent, has no known end, and is driven by no living process; the newest 200."""
-        return [from_record(record) for record in await forgotten(self._world)]
+        return [from_record(record) for record in await searching.forgotten(self._world)]
 
     async def show(self, execution: ExecutionId, *, probe: bool = False) -> tuple[Result, tuple[Event, ...]]:
         """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""
@@ -391,9 +389,9 @@ class Harness:
         """The execution with this ID, or whose ID ends in these 4 or more characters. Raises RequestError for none or several."""
         return await self._parts.find(text)
 
-    async def latest(self) -> Latest | None:
+    async def latest(self) -> searching.Latest | None:
         """The newest execution of this terminal, else of this principal."""
-        return await latest(self._world.journal, self._parts.actor)
+        return await searching.latest(self._world.journal, self._parts.actor)
 
     async def delivered(self, execution: ExecutionId, to: str, level: str = "written") -> None:
         """Notes that the caller got the result completely (`written`, `acknowledged`)."""

@@ -11,11 +11,11 @@ from harness.core.events import AttemptPlanned, Outcome, ResultDelivered
 from harness.core.ids import ExecutionId, Token, new_witness
 from harness.core.reports import Blocked
 from harness.core.request import Verb
-from harness.hosts import COPIED, IN_USE, NEWEST, Hosts, Swept
+from harness.hosts.known import COPIED, IN_USE, NEWEST, Hosts, Swept
+from harness.hosts.sweeping import OPEN, UNFETCHED, UNREAD
 from harness.marked import Collecting, MarkedRequest, Offer
 from harness.ports import Owned
 from harness.runner import Asking, Runner
-from harness.sweeping import OPEN, UNFETCHED, UNREAD
 from harness.testing.simulated_link import Cut, SimulatedCrash
 from harness.testing.simulator import Script
 from tests.simulator.world import TARGET, JournalCrash, Lab, Process

@@ -16,7 +16,7 @@ from harness.core.events import (
 )
 from harness.core.reports import MarkerState
 from harness.core.state import fold
-from harness.sweeping import OPEN, UNFETCHED, UNKNOWN, UNREAD, why_kept
+from harness.hosts.sweeping import OPEN, UNFETCHED, UNKNOWN, UNREAD, why_kept
 from tests.unit.builders import (
     ACT,
     LOST,

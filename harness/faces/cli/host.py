@@ -15,8 +15,7 @@ from harness.core.request import decode_path
 from harness.faces.cli import json_out, say, session, tell
 from harness.faces.cli.listing import SHORT
 from harness.faces.cli.table import table
-from harness.hosts import KnownHost, Swept
-from harness.sweeping import UNFETCHED, Kept
+from harness.hosts import UNFETCHED, Kept, KnownHost, Swept
 
 TROUBLE: Final = 1
 _HEAD: Final = ("HOST", "ACCOUNT", "LAST", "OPEN", "SETTLED", "WITNESSES", "STORE")

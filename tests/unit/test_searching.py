@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from harness.core.events import Actor, CallReceived, Event, RunOpened
 from harness.core.ids import ExecutionId, RunId
-from harness.latest import DEEP, Latest, latest
+from harness.searching import LATEST_AMONG, Latest, latest
 from harness.testing.conformance.journal_samples import AT, accept, act, event, run_id
 from harness.testing.memory_journal import MemoryJournal
 
@@ -60,6 +60,6 @@ async def test_nothing_of_anybody_elses_is_it() -> None:
 async def test_one_that_lies_deeper_than_the_first_look_is_found() -> None:
     journal = MemoryJournal()
     mine = await called(journal, 1, ME)
-    for number in range(2, DEEP[0] + 3):
+    for number in range(2, LATEST_AMONG[0] + 3):
         await called(journal, number, THERE)
     assert await latest(journal, ME) == Latest(mine, here=True)

@@ -19,10 +19,10 @@ from harness.core.ids import ExecutionId, NotAnId, StoreId, Witness, parse_witne
 from harness.core.moment import Moment
 from harness.core.reports import OtherStore, Unreachable
 from harness.core.state import Record
+from harness.hosts.sweeping import UNFETCHED, Kept, Removal, Store, batches, trouble_of, why_kept
 from harness.marked import Collecting
 from harness.ports import Query
 from harness.runner import Asking, Runner
-from harness.sweeping import UNFETCHED, Kept, Removal, Store, batches, trouble_of, why_kept
 from harness.world import World
 
 FETCH_SECONDS: Final = 30.0
