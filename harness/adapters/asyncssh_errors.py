@@ -5,6 +5,7 @@ The phase in which it came decides what is proven (`ssh_dial.py`, `asyncssh_exec
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -94,5 +95,8 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, asyncssh.Error):
         return host_text(str(error.reason))
     if isinstance(error, OSError):
+        # asyncio puts Python's view of the address in the place of the kernel's words; a resolver's numbers are its own.
+        if error.errno is not None and not isinstance(error, socket.gaierror):
+            return os.strerror(error.errno)
         return host_text(error.strerror or type(error).__name__)
     return type(error).__name__

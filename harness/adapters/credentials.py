@@ -63,7 +63,8 @@ class SystemCredentials:
         argv = self._commands.get(name)
         if not argv:
             raise CredentialError(
-                f"no credential command is called {_shown(name)}", "declare it in harness.toml"
+                f"no credential command is called {_shown(name)}",
+                f"declare it in harness.toml: [credential.{_shown(name)}], command = [WORDS]",
             )
         try:
             process = await asyncio.create_subprocess_exec(
@@ -74,7 +75,7 @@ class SystemCredentials:
                 limit=MAX_SECRET,
             )
         except (OSError, ValueError) as error:
-            raise CredentialError(f"{_shown(reference)} cannot be started: {type(error).__name__}") from None
+            raise CredentialError(f"{_shown(reference)} cannot be started: {_why(error)}") from None
         return await _answer(process, reference)
 
 
@@ -115,7 +116,7 @@ def _from_file(reference: str, name: str) -> bytes:
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise CredentialError(f"{_shown(reference)} cannot be read: {type(error).__name__}") from None
+        raise CredentialError(f"{_shown(reference)} cannot be read: {_why(error)}") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -128,9 +129,14 @@ def _from_file(reference: str, name: str) -> bytes:
             raise CredentialError(f"{_shown(reference)} has more than {MAX_SECRET} bytes")
         return os.read(descriptor, MAX_SECRET).removesuffix(b"\n")
     except OSError as error:
-        raise CredentialError(f"{_shown(reference)} cannot be read: {type(error).__name__}") from None
+        raise CredentialError(f"{_shown(reference)} cannot be read: {_why(error)}") from None
     finally:
         os.close(descriptor)
+
+
+def _why(error: OSError | ValueError) -> str:
+    """The kernel's words, without the path; a ValueError is a name that no system call takes."""
+    return (error.strerror if isinstance(error, OSError) else None) or "no such name can be"
 
 
 def _shown(text: str) -> str:

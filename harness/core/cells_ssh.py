@@ -46,8 +46,9 @@ def stopped(case: Case) -> Settle:
         return settle(Outcome.DENIED, "revoked", "the permission was revoked before anything was sent")
     if record.cancel is not None:
         return settle(Outcome.NOT_STARTED, "cancelled", "cancelled before anything was sent")
-    reason = record.missed.reason if record.missed is not None else "not-wanted"
-    return settle(Outcome.NOT_STARTED, reason, "nothing was sent")
+    if record.missed is None:
+        return settle(Outcome.NOT_STARTED, "not-wanted", "nothing was sent")
+    return settle(Outcome.NOT_STARTED, record.missed.reason, record.missed.text or "nothing was sent")
 
 
 def first_send(case: Case, wanted: bool) -> Decision:

@@ -161,7 +161,8 @@ class Performer:
         if job.record.attempts and job.record.accepted.marked:
             return await self.fence(job)
         reason = "credential" if isinstance(error, CredentialError) else "spool"
-        return (ContactObserved(Unreachable(Step.NOTHING, reason, True, error.what)),)
+        text = f"{error.what}; next: {error.hint}" if error.hint else error.what
+        return (ContactObserved(Unreachable(Step.NOTHING, reason, True, text)),)
 
     async def probe(self, jobs: Sequence[Job]) -> tuple[tuple[Body, ...], ...]:
         """Asks one host about all of them in one round trip for each store. All of `jobs` share the target."""

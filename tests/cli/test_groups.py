@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def test_a_group_that_is_none_sends_nothing(groups: Person, name: str, said: str
     assert done.code == 122
     assert said in done.err
     assert groups.types("list", "--json").objects == []
+
+
+def test_of_several_hosts_each_that_failed_is_named(groups: Person, tmp_path: Path) -> None:
+    done = groups.types("run", "@all", "--", f"mkdir {tmp_path}/first 2>/dev/null || exit 7")
+    assert done.code == 1
+    assert re.fullmatch(r"(harness: db[123]: failed, exit status 7\n){2}", done.err), done.err
+    assert groups.types("run", "--json", "@third", "--", "exit 7").err == ""
+    assert groups.types("run", "@one", "--", "exit 7").err == ""
 
 
 def test_a_detached_run_on_a_group_prints_an_id_a_host(groups: Person) -> None:

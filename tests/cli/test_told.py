@@ -162,3 +162,49 @@ def test_at_a_terminal_nothing_is_added_to_what_may_be_meant(person: Person, arg
         assert b"harness: " not in terminal.rest()
     finally:
         terminal.close()
+
+
+def test_a_name_that_nobody_knows_is_told_with_the_alias_that_was_meant(person: Person) -> None:
+    done = person.types("run", "db11.invalid", "db1", "--", "true")
+    assert done.code == 1
+    assert "db11.invalid: name-unknown: " in done.err
+    assert "; nothing was sent; next: ssh -G db11.invalid shows what ssh makes of the name" in done.err
+    done = person.types("run", "dbb1", "--", "true")
+    assert done.code == 123
+    assert "next: ssh -G dbb1 shows what ssh makes of the name (did you mean db1?)\n" in done.err
+
+
+def test_a_host_that_does_not_listen_is_told_with_its_address_and_how_to_look(person: Person) -> None:
+    port = "1"
+    done = person.types("run", "--reconnect", "0.1", "-p", port, "-l", "ops", "127.0.0.1", "--", "true")
+    assert done.code == 123
+    why = f"connection-refused: ops@127.0.0.1:{port}: Connection refused; nothing was sent"
+    assert (
+        f"{why}; next: see whether ssh -p {port} ops@127.0.0.1 gets there, then the same command again\n"
+        in done.err
+    )
+    assert f"refused; ops@127.0.0.1:{port}: Connection refused" in person.types("show", "@last").out.decode()
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (
+            "env:NO_SUCH",
+            "the environment has no NO_SUCH; nothing was sent; next: export NO_SUCH, then the same command again",
+        ),
+        (
+            "file:/nonexistent/x",
+            "file:/nonexistent/x cannot be read: No such file or directory; nothing was sent",
+        ),
+        (
+            "cmd:none",
+            "no credential command is called none; nothing was sent; next: declare it in harness.toml: [credential.none], command = [WORDS]",
+        ),
+    ],
+)
+def test_a_secret_that_cannot_be_had_is_told_with_the_way_on(
+    person: Person, reference: str, said: str
+) -> None:
+    done = person.types("run", "--secret-env", f"A={reference}", "db1", "--", "true")
+    assert (done.code, done.err) == (123, f"harness: db1: credential: {said}\n")

@@ -38,6 +38,8 @@ async def finish(
         asked = result.outcome in _EXPLAINED or say.on_terminal()
         command = words.kept(harness, result) if asked else None
         tell.explain(result, host, fetched=not (manner.quiet or manner.json), command=command)
+        if live.several and not manner.json:
+            tell.one_of_several(result, host)
         if command is not None and say.on_terminal():
             _hint(result, host, command.argv)
         if _delivered(result, manner):

@@ -10,7 +10,7 @@ from harness.core.action import SshCommand
 from harness.core.events import Outcome, StreamResult
 from harness.core.reports import MarkerState
 from harness.core.state import State
-from harness.faces.cli import say
+from harness.faces.cli import reaching, say
 from harness.faces.cli.exit_codes import NOT_FINISHED, UNKNOWN, signal_number
 from harness.faces.cli.words import shown
 from harness.result import Result
@@ -96,6 +96,8 @@ def _not_started(result: Result, host: str, command: SshCommand | None) -> None:
     told, _, step = evidence.partition("; next: ")
     nothing_new = told in (result.reason, proof, f"{result.reason} before anything was sent")
     what = result.reason if nothing_new else f"{result.reason}: {told}"
+    if record is not None and record.accepted.target is not None and not sent:
+        step = step or reaching.next_step(result.reason, record.accepted.target)
     say.error(f"{host}: {what}", step, proof)
     home = other_home() if result.reason in _OF_A_HOME else None
     if home is not None:
@@ -141,6 +143,13 @@ def _ended(result: Result, host: str, command: SshCommand | None) -> None:
         say.line(f"{host}: killed by SIG{result.signal.removeprefix('SIG')}")
     if result.verify_status not in (None, 0):
         say.line(f"{host}: verify does not agree: exit status {result.verify_status}")
+
+
+def one_of_several(result: Result, host: str) -> None:
+    """Names a host whose command failed: the exit status of a call on several hosts is nobody's own."""
+    told = result.reason != "exit" or result.signal is not None
+    if result.outcome is Outcome.FAILED and not told:
+        say.line(f"{host}: {summary(result)}")
 
 
 def _outputs(result: Result, host: str) -> None:
