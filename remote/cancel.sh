@@ -6,7 +6,7 @@ h_cancel_verb() {
     h_begin_answer
     if ! h_request || [ -z "$h_q_mode" ]; then
         h_error request
-    elif ! h_store_open; then
+    elif ! h_opened; then
         h_error "$h_why"
     else
         h_store_line
@@ -39,24 +39,12 @@ h_cancel_line() {
 h_cancel_started() {
     h_field "$h_r_start" token
     h_winner=$h_val
-    if [ -s "$h_dir/go" ] || h_take_go "$2"; then
+    if [ -s "$h_dir/go" ] || h_take_go "$h_dir" "$2" cancel; then
         h_shut "$h_dir" "$1"
     elif [ "$h_q_mode" = stop ] && [ "$h_st" != lost ]; then
         h_stop "$h_dir" "$h_winner" cancel "$h_q_grace"
         h_wait_finish
     fi
-}
-
-# h_take_go TOKEN: competes with the supervisor for the last word before the command. Only in the boot of the start: `go` is not synced, so after
-# another boot its absence proves nothing. 0: it is ours; the command has not run and cannot.
-h_take_go() {
-    h_where
-    h_field "$h_r_start" boot
-    [ "$h_val" = "$h_boot" ] && [ "$h_boot" != - ] && [ ! -e "$h_dir/go" ] || return 1
-    h_write "$h_dir/k.$1" "1 go by=cancel token=$1 end" || return 1
-    ln "$h_dir/k.$1" "$h_dir/go" 2>/dev/null
-    rm -f "$h_dir/k.$1"
-    h_record "$h_dir/go" go && [ "$h_rec" = "1 go by=cancel token=$1 end" ]
 }
 
 # h_wait_finish: the supervisor needs a moment to write down the end.

@@ -35,7 +35,11 @@ h_caps_make() {
     # a run reads the first line only: every byte costs it a system call
     h_caps="sync=$h_syncm shared=$h_shared fifo=$h_fifom sleep=$h_sleepm epoch=$h_epoch setsid=$h_setsid sha=$h_sham$h_nl"
     h_caps="${h_caps}boot=$h_boot pidns=$h_ns live=fifo fs=$h_fs volatile=$h_volatile eight=$h_eight"
-    h_write "$h_store/c.$h_val" "$h_caps" && mv "$h_store/c.$h_val" "$h_store/caps" || { h_explain "$h_store"; return 1; }
+    h_x=$h_store/c.$h_val
+    h_write "$h_x" "$h_caps" || { rm -f "$h_x"; return 1; }
+    # whoever asks after a power cut needs it
+    h_sync "$h_x" || { rm -f "$h_x"; h_why=sync; return 1; }
+    mv "$h_x" "$h_store/caps" || { h_explain "$h_store"; return 1; }
     h_caps_read && h_caps_rest
 }
 

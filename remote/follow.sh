@@ -7,7 +7,7 @@ h_follow() {
     h_begun=no
     if ! h_request || [ -z "$h_id" ]; then
         h_trail "refused reason=request"
-    elif ! h_store_open; then
+    elif ! h_opened; then
         case $h_why in store-changed) h_trail store-changed ;; *) h_trail "refused reason=$h_why" ;; esac
     else
         h_follow_one
@@ -96,12 +96,15 @@ h_alone() {
     exec 2>/dev/null
     IFS=' ' read -r h_token h_begun h_front_dir
     h_id=${h_front_dir##*/}
-    h_caps_read || { h_trail "state state=unknown"; return; }
+    h_store_id && h_caps_read || { h_trail "state state=unknown"; return; }
     h_state "$h_front_dir" "$h_id"
+    h_record "$h_front_dir/go" go
+    h_x=cancel
+    case $h_rec in *" by=finder "*) h_x=internal ;; esac
     h_field "$h_r_finish" reason
     case $h_st:$h_begun:$h_val in
         finished:yes:*) h_front_end "${h_r_finish#1 }" ;;
-        finished:no:not-started) h_trail "not-started reason=cancel" ;;
+        finished:no:not-started) h_trail "not-started reason=$h_x" ;;
         *) h_trail "state state=$h_st" ;;
     esac
 }

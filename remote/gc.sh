@@ -6,7 +6,7 @@ h_gc_verb() {
     h_begin_answer
     if ! h_request || [ -z "$h_q_store" ]; then
         h_error request
-    elif ! h_store_open; then
+    elif ! h_opened; then
         h_error "$h_why"
     elif [ -n "$h_q_journal" ]; then
         h_store_line

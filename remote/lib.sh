@@ -104,16 +104,18 @@ h_explain() {
     elif [ ! -w "$1" ]; then
         h_why='readonly'
     else
-        h_why=space
+        # a disk that failed may still be called writable
+        h_x=$(LC_ALL=C mkdir "$1/t.$h_nonce" 2>&1 && rm -rf "$1/t.$h_nonce")
+        case $h_x in *Read-only*) h_why='readonly' ;; *) h_why=space ;; esac
     fi
 }
 
-# h_size FILE: h_val is its size, `-` where there is none.
+# h_size FILE: h_val is its size, `-` where there is none, or where nobody could count it: a `wc` that is killed says nothing, and nothing is not 0.
 h_size() {
     h_val=-
     if [ -s "$1" ]; then
-        h_val=$(wc -c <"$1")
-        h_val=$((h_val))
+        h_val=$(wc -c <"$1") || h_val=$(wc -c <"$1") || h_val=-
+        [ "$h_val" = - ] || h_val=$((h_val))
     elif [ -f "$1" ]; then
         h_val=0
     fi

@@ -299,10 +299,14 @@ class Hold:
         """Other calls are not held any more; the one that waits still waits."""
         self._shim.unlink()
 
-    def go_on(self) -> None:
-        """Lets it go on, and all later calls."""
+    def let_go(self) -> None:
+        """Lets the one that waits go on."""
         with self._go.open("w") as file:
             file.write("on\n")
+
+    def go_on(self) -> None:
+        """Lets it go on, and all later calls."""
+        self.let_go()
         self._shim.unlink(missing_ok=True)
 
 
