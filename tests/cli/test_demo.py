@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ async def test_every_claim_of_the_demo_holds(tmp_path: Path, capfd: pytest.Captu
     assert ">>> the link is cut here <<<" in out
     assert "the link is back; following from where the output ended" in out
     assert "Every claim held." in out
+    (begin,) = re.findall(r"\n  (\S+) run HOST -- ", out)
+    assert shutil.which(begin) is not None, "the line to type next names no program"
     for line, after in itertools.pairwise(out.splitlines()):
         assert not (line.startswith("   $ harness ") and after.startswith("   holds: ")), (
             "a line without its output"

@@ -94,6 +94,18 @@ def test_what_one_watches_and_another_settles_is_told(
     assert (done.code, done.out.decode()) == (0, f"{name} db1 succeeded (resolved)\n")
 
 
+def test_an_answer_is_an_object_too(person: Person, site: Site, effects: Path, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    name = unknown(person, site, effects, go)
+    try:
+        found = person.types("resolve", name, "--as", "failed", "--why", "I looked", "--json").object
+    finally:
+        site.refuse(False)
+        go.touch()
+    assert (found["execution_id"], found["state"]) == (name, "settled")
+    assert (found["outcome"], found["reason"]) == ("failed", "resolved")
+
+
 def test_twins_have_the_same_effect_and_near_ones_the_same_program_there(person: Person) -> None:
     def ran(*line: str) -> str:
         name: str = person.types("run", "--json", *line).object["execution_id"]
@@ -156,6 +168,21 @@ def test_what_is_open_is_told_once_a_day_and_with_every_look(
     assert person.types("attach", name).code == 0
     os.utime(person.state / "reminded", (0, 0))
     assert seen(terminal, person, "list") == ""
+
+
+def test_who_was_just_told_what_is_open_is_not_told_again(
+    person: Person, tmp_path: Path, effects: Path, terminal: Terminal
+) -> None:
+    go = tmp_path / "go"
+    try:
+        line = ("run", "--wait", "0.5", "db1", "--", gated(go, effects))
+        told = seen(terminal, person, *line)
+        assert "still runs there; next: harness attach act_" in told
+        assert "open (" not in told
+        assert "1 execution is open (" in seen(terminal, person, "list")
+    finally:
+        go.touch()
+    assert person.types("attach", "@last").code == 0
 
 
 def test_what_a_living_process_drives_is_no_reminder(

@@ -78,7 +78,12 @@ def test_a_line_without_the_dashes_is_put_right_and_not_run(
         (["--env", "A=1", "--env", "A=2", "db1", "--", "ls"], "--env gives A twice"),
         (["--store", "markers", "db1", "--", "ls"], "--store takes an absolute path"),
         (["--frobnicate", "db1", "--", "ls"], "no such option"),
-        (["-A", "db1", "--", "ls"], "no such option"),
+        (["-A", "db1", "--", "ls"], "ssh's -A forwards something while the link lasts"),
+        (["-NL", "1:a:2", "db1"], "ssh's -N runs no command"),
+        (["-q", "db1", "ls"], "ssh's -q is not needed: nothing is said when nothing unusual happens"),
+        (["-T", "db1", "--", "ls"], "next: the same without -T"),
+        (["-f", "db1", "--", "ls"], "next: the same with --detach in the place of -f"),
+        (["-6", "db1", "--", "ls"], "next: the same with -o AddressFamily=inet6 in the place of -6"),
         (["--unless", " ", "db1", "--", "ls"], "the command line is empty"),
     ],
 )
@@ -89,6 +94,28 @@ def test_a_senseless_line_is_refused_in_words(typed: Typed, line: list[str], wor
     assert done.err.startswith("harness: ")
     assert "nothing was sent; next: " in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            ["runn", "db1"],
+            "no such command 'runn': did you mean run?; nothing was sent; next: harness --help",
+        ),
+        (["db1", "--", "a | b"], "no such command 'db1'; nothing was sent; next: harness run db1 -- 'a | b'"),
+        (["sleeep"], "no such command 'sleeep'; nothing was sent; next: harness --help"),
+        (
+            ["resolve", "K3F2AZ", "--as"],
+            "option '--as' requires an argument; nothing was changed; next: harness resolve --help",
+        ),
+    ],
+)
+def test_a_word_that_is_no_command_is_told_with_the_one_that_was_meant(
+    typed: Typed, line: list[str], said: str
+) -> None:
+    done = typed(*line)
+    assert (done.code, done.out, done.err) == (REFUSED, b"", f"harness: {said}\n")
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,7 @@ def test_json_prints_one_object_and_no_output(person: Person) -> None:
 def test_a_dry_run_sends_nothing(person: Person, site: Site) -> None:
     before = len(site.host.counts.commands)
     done = person.types("run", "--dry-run", "--env", "A=secret", "db1", "--", "rm", "-rf", "a b")
+    assert b"\nmarked         yes\n" in done.out
     assert done.code == 0
     text = done.out.decode()
     assert "command        rm -rf 'a b'\n" in text

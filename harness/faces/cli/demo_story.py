@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable
@@ -88,7 +90,7 @@ class Story:
             "Every claim held. Next, on a host of your own (ssh must reach it, key and known_hosts as usual):",
             "bold",
         )
-        self._say("  harness run HOST -- 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 2; done'")
+        self._say(f"  {_program()} run HOST -- 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 2; done'")
         self._say(
             "  cut your network while it counts, or press Ctrl-C; then: harness attach ID, harness list, harness show ID"
         )
@@ -210,6 +212,15 @@ class Story:
 
     def _say(self, text: str = "", style: str = "") -> None:
         self._console.print(Text(text, style=style))
+
+
+def _program() -> str:
+    """How to type this program's name here: whole, where the shell would not find it."""
+    here = Path(sys.executable).with_name("harness")
+    found = shutil.which("harness")
+    if not here.is_file() or (found is not None and Path(found).resolve() == here.resolve()):
+        return "harness"
+    return shlex.quote(str(here))
 
 
 def _allow(proxy: FaultProxy) -> None:

@@ -50,9 +50,11 @@ def _fields(action: SshAction, options: RunOptions, digest: str) -> Fields:
 
 def _page(fields: Fields) -> str:
     """The fields that say something, one a line."""
-    lines = [
-        f"{name:14} {', '.join(value) if isinstance(value, list) else value}"
-        for name, value in fields
-        if value not in (None, [])
-    ]
+    lines = [f"{name:14} {_words(value)}" for name, value in fields if value not in (None, [])]
     return "\n".join([*lines, "nothing was sent", ""])
+
+
+def _words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)

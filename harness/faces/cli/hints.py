@@ -13,6 +13,7 @@ _OPERATORS: Final = _JOINS | {"|", ";", "&", ">", ">>", "<", "2>", "2>&1"}
 _OF_A_SHELL: Final = frozenset(
     {
         *("cd", "export", "source", ".", "set", "unset", "alias", "eval", "exec", "ulimit", "umask", "type"),
+        *("exit", "return", "trap", "wait", "read", "shift", ":"),
         *("if", "for", "while", "until", "case", "{", "(", "!", "[["),
     }
 )

@@ -6,6 +6,7 @@ import errno
 import gc
 import importlib
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import Any, Final
@@ -73,10 +74,31 @@ class LazyGroup(click.Group):
                 return command
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0].startswith("-") or self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        raise _unknown(args, ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group in dict.fromkeys(entry.group for entry in COMMANDS):
             with formatter.section(group):
                 formatter.write_dl([(e.name, e.help) for e in COMMANDS if e.group == group])
+
+
+def _unknown(args: list[str], ctx: click.Context) -> click.UsageError:
+    """A command that is none: one that is written nearly so, or a line for a host without the word `run`."""
+    from difflib import get_close_matches
+
+    from harness.faces.cli.errors import Senseless
+
+    word = args[0]
+    if "--" in args[1:]:
+        return Senseless(f"no such command {word!r}", f"harness run {shlex.join(args)}", ctx)
+    near = get_close_matches(word, [entry.name for entry in COMMANDS], 1)
+    meant = f": did you mean {near[0]}?" if near else ""
+    return Senseless(f"no such command {word!r}{meant}", "", ctx)
 
 
 @click.group(
@@ -155,7 +177,8 @@ def _usage(problem: click.UsageError) -> int:
     if isinstance(problem, NoArgsIsHelpError):
         say.plain(problem.format_message())
         return REFUSED
-    where = problem.ctx.command_path if problem.ctx is not None else "harness"
+    called = "harness" if cli.called is None else f"harness {cli.called.name}"
+    where = problem.ctx.command_path if problem.ctx is not None else called
     what = problem.format_message().removesuffix(".")
     say.error(what[:1].lower() + what[1:], getattr(problem, "next_step", "") or f"{where} --help", _undone())
     return REFUSED

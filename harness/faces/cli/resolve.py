@@ -21,7 +21,8 @@ ANSWERS = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.NOT_STARTED)
 @click.option(
     "--why", cls=Once, required=True, metavar="TEXT", help="How you know; it is kept in the journal."
 )
-def command(execution: str, answer: str, why: str) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def command(execution: str, answer: str, why: str, as_json: bool) -> int:
     """Say what happened where the harness cannot know. The answer and its reason are kept; evidence that comes later can contradict it.
 
     not_started closes the gate on the host first, so that a late start is impossible.
@@ -32,6 +33,9 @@ def command(execution: str, answer: str, why: str) -> int:
 
     async def work(harness: Harness) -> int:
         result = await harness.resolve_review(await session.find(harness, name), outcome, why)
+        if as_json:
+            json_out.write([result])
+            return 0
         json_out.put(f"{result.execution_id} {tell.host_of(result)} {tell.summary(result)}\n")
         return 0
 

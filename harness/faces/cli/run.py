@@ -91,7 +91,7 @@ class Call:
     "--reconnect",
     cls=Once,
     type=SECONDS,
-    help="How long to try to reach a lost host again (default 300; with --expect-reboot 900).",
+    help="How long to try to reach a lost host again (default 300; with --expect-reboot 900); one that was not reached yet, 15 at most.",
 )
 @click.option(
     "--expect-reboot",

@@ -17,11 +17,14 @@ from harness.core.ids import ExecutionId, NotAnId, parse_execution_id
 from harness.faces.cli import say, stdin
 from harness.faces.cli.asking import at_terminal
 from harness.faces.cli.errors import Senseless
+from harness.faces.cli.exit_codes import NOT_FINISHED, UNKNOWN
 from harness.faces.cli.live import Live
 from harness.faces.cli.reminder import remind
 from harness.ports import RequestError
 from harness.tap import Listener
 
+LEFT_OPEN: Final = (UNKNOWN, NOT_FINISHED)
+"""With these it was just said what is open, and how to come back."""
 LAST: Final = "@last"
 _ENDING: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{4,}")
 Work = Callable[[Harness], Awaitable[int]]
@@ -41,7 +44,8 @@ async def opened(work: Work, listener: Listener | None = None, config: Path | No
     async with await Harness.open(config=config, listener=listener, ask=ask) as harness:
         code = await work(harness)
         context = click.get_current_context(silent=True)
-        await remind(harness, None if context is None else context.info_name)
+        if code not in LEFT_OPEN:
+            await remind(harness, None if context is None else context.info_name)
         return code
 
 
