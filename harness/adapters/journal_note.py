@@ -6,12 +6,14 @@ copied, or put back from a backup, disagrees with it. Stated limit: a whole dire
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.adapters.durable_files import new_file, replace, sync_directory
+from harness.adapters.durable_files import FILE_MODE, replace, sync_directory
 from harness.core.canonical import Json, JsonValue, NotCanonical, canonical_bytes, parse_canonical
 
 RESERVE_BYTES: Final = 1024 * 1024
@@ -149,20 +151,23 @@ class Reserve:
         return self._make()
 
     def _make(self) -> bool:
+        """Who comes second waits for the first, and finds it made."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._path.unlink(missing_ok=True)
-            descriptor = new_file(self._path)
+            descriptor = os.open(self._path, flags, FILE_MODE)
         except OSError:
             return False
         try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
             os.fsync(descriptor)
+            return os.fstat(descriptor).st_nlink > 0
         except OSError:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
             return False
         finally:
             os.close(descriptor)
-        return True
 
     def release(self) -> bool:
         """Gives the space back; False if there was none."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -126,3 +128,16 @@ def test_reserved_space_is_given_back_once(tmp_path: Path) -> None:
     assert reserve.release()
     assert not reserve.release()
     assert reserve.ensure()
+
+
+def test_several_who_need_reserved_space_at_once_have_it(tmp_path: Path) -> None:
+    for number in range(30):
+        reserves = [Reserve(tmp_path / str(number)) for _ in range(8)]
+        start = Barrier(len(reserves))
+
+        def ensure(reserve: Reserve, start: Barrier = start) -> bool:
+            start.wait()
+            return reserve.ensure()
+
+        with ThreadPoolExecutor(len(reserves)) as threads:
+            assert all(threads.map(ensure, reserves)), number
