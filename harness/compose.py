@@ -75,20 +75,6 @@ class LateExec:
             await self._exec.close()
 
 
-def home_directory() -> Path:
-    """HARNESS_HOME, else `harness` in the XDG state directory."""
-    given = os.environ.get("HARNESS_HOME")
-    if given and not os.path.isabs(given):
-        # Another directory would be another journal, and keys of this one would mean nothing there.
-        raise HarnessError(
-            f"HARNESS_HOME={given} is not an absolute path; nothing was sent", "give the whole path"
-        )
-    if given:
-        return Path(given)
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "harness"
-
-
 @dataclass(slots=True)
 class Composition:
     """The adapters of one run, open."""
@@ -170,6 +156,7 @@ def open_chain(path: Path | None) -> Iterator[Chain]:
 
 def _own_chain() -> ChainReader:
     """The rows of our own journal, which has to lie where it was written, with its keys."""
+    from harness.adapters.home import home_directory
     from harness.adapters.journal_note import place_of
     from harness.adapters.machine import boot_id, machine_id
     from harness.adapters.sqlite_journal import DATABASE
@@ -203,13 +190,14 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
     from harness.adapters.credentials import SystemCredentials
     from harness.adapters.file_spool import FileSpool
     from harness.adapters.hmac_keys import look_for_keys
+    from harness.adapters.home import home_directory, make_home
     from harness.adapters.locks import OwnerLock
     from harness.adapters.machine import SystemMachine
     from harness.adapters.sqlite_journal import open_journal
 
     place = home if home is not None else home_directory()
     settings = load_config(config)
-    _make_home(place)
+    make_home(place)
     machine = SystemMachine(place)
     run = new_run_id(machine.now().wall_us // 1000, machine.entropy(ULID_ENTROPY_BYTES))
     keys = look_for_keys(place / KEYS)
@@ -235,22 +223,6 @@ async def compose(home: Path | None, config: Path | None, ask: AskPerson | None 
         run=run,
         lock=lock,
     )
-
-
-def _make_home(home: Path) -> None:
-    from harness.adapters.durable_files import make_directory
-
-    try:
-        make_directory(home)
-        status = home.stat()
-    except OSError as error:
-        raise HarnessError(
-            f"{home} cannot be used: {error.strerror}; nothing was sent",
-            "set HARNESS_HOME to a directory of yours",
-        ) from error
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        what = f"{home} can be read by others or is not yours; nothing was sent"
-        raise HarnessError(what, f"chmod 700 {home}, or set HARNESS_HOME to a directory of yours")
 
 
 def _actor() -> Actor:

@@ -15,7 +15,6 @@ from typing import Final
 from harness.core.action import SshTarget
 from harness.core.collected import Collected
 from harness.core.events import Peer
-from harness.core.ids import NotAnId, parse_witness
 from harness.core.reports import Contacted, Lost, NotSent, Unreachable
 from harness.core.request import decode_path
 from harness.core.text import host_text
@@ -64,15 +63,11 @@ class HostDoctor:
             return [*found, refused(target, reached)]
         connection, contacted = reached
         found += [_finding(level, target, text, step) for level, text, step in _told(connection, contacted)]
-        if not await self._chain_knows(contacted):
+        if not await self._world.chain_knows(contacted.newest):
             found.append(_finding(Level.PROBLEM, target, COPIED, "harness audit adopt --why TEXT"))
         found.append(_finding(*await self._clock(target, connection)))
         left = await self._leave(target, contacted)
         return found if left is None else [*found, left]
-
-    async def _chain_knows(self, contacted: Contacted) -> bool:
-        parts = NotAnId("-", "") if contacted.newest is None else parse_witness(contacted.newest)
-        return isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16)
 
     async def _clock(self, target: SshTarget, connection: Connection) -> tuple[Level, SshTarget, str]:
         """The host's clock beside ours. Nothing depends on it: it is for whoever compares logs."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from harness.adapters import names
+from harness.adapters.home import home_directory
 from harness.adapters.names import Named
 
 LAST = "@last"
@@ -18,8 +18,5 @@ def hosts(config: Path | None = None) -> list[Named]:
 
 def executions() -> list[Named]:
     """What may stand where an ID is taken."""
-    given = os.environ.get("HARNESS_HOME")
-    state = os.environ.get("XDG_STATE_HOME")
-    home = Path(given) if given else (Path(state) if state else Path.home() / ".local" / "state") / "harness"
-    found = names.newest(home)
+    found = names.newest(home_directory())
     return [(LAST, "the newest of this terminal"), *found] if found else []

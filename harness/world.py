@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 from harness.core.action import SshTarget
 from harness.core.events import Body, Event
-from harness.core.ids import TOKEN_BYTES, ExecutionId, RunId, Token, new_token
+from harness.core.ids import (
+    TOKEN_BYTES,
+    ExecutionId,
+    NotAnId,
+    RunId,
+    Token,
+    Witness,
+    new_token,
+    parse_witness,
+)
 from harness.core.record import Record
 from harness.marked import Marked
 from harness.ports import Credentials, Journal, Machine, Owned, RequestError, Spool
@@ -33,6 +42,11 @@ class World:
     def token(self) -> Token:
         """A fresh dispatch or fence token."""
         return new_token(self.machine.entropy(TOKEN_BYTES))
+
+    async def chain_knows(self, newest: Witness | None) -> bool:
+        """Whether our chain has the event that this journal's newest witness on a host names: else the host has seen more of it than we have."""
+        parts = NotAnId("-", "") if newest is None else parse_witness(newest)
+        return isinstance(parts, NotAnId) or await self.journal.knows(parts.sequence, parts.hash16)
 
     def news(self, execution: ExecutionId, what: str, detail: str = "") -> None:
         """Tells the listener, if there is one."""

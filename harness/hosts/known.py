@@ -175,7 +175,7 @@ class Hosts:
         if not isinstance(here, dict):
             return Swept(store.host, 0, 0, (), trouble_of(here))
         newest = _newest(here)
-        if newest is not None and not await self._knows(newest):
+        if not await self._world.chain_knows(newest):
             return Swept(store.host, 0, 0, (), COPIED)
         if fetch:
             await self._fetch(store)
@@ -194,10 +194,6 @@ class Hosts:
         await removal.remove([witness for witness in store.bound if witness != newest])
         await removal.remove([] if seen is None else idle)
         return Swept(store.host, removal.witnesses, removal.executions, removal.kept, removal.trouble)
-
-    async def _knows(self, witness: Witness) -> bool:
-        parts = parse_witness(witness)
-        return isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16)
 
     async def _fetch(self, store: _Reading) -> None:
         """Brings the outputs that are not here."""

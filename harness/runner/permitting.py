@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from harness.core.events import AttemptPlanned, ContactObserved
-from harness.core.ids import NotAnId, Token, Witness, parse_witness
+from harness.core.ids import Token, Witness
 from harness.core.record import Record, State
 from harness.core.reports import Contacted
 from harness.marked import Offer, Permit
@@ -31,7 +31,7 @@ class Permits:
 
     async def _permit(self, job: Job, offer: Offer) -> AttemptPlanned | Stop:
         world = self._world
-        if offer.contacted is not None and not await self._chain_knows(offer.contacted):
+        if offer.contacted is not None and not await world.chain_knows(offer.contacted.newest):
             # Whatever else this journal would send has maybe been sent by the one that it was copied from.
             await world.journal.distrust(f"{job.target.place} {_SEEN_LATER}: it was copied or rolled back")
             return Stop("journal", f"a host {_SEEN_LATER}")
@@ -55,13 +55,6 @@ class Permits:
             yield fresh
         finally:
             self._noted.difference_update(each.witness for each in fresh)
-
-    async def _chain_knows(self, contacted: Contacted) -> bool:
-        """Whether our chain has the event that this journal's newest witness on the host names: else the host has seen more of it than we have."""
-        if contacted.newest is None:
-            return True
-        parts = parse_witness(contacted.newest)
-        return isinstance(parts, NotAnId) or await self._world.journal.knows(parts.sequence, parts.hash16)
 
 
 def plan(record: Record, offer: Offer, token: Token) -> AttemptPlanned | Stop:

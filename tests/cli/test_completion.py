@@ -101,6 +101,11 @@ def test_the_last_executions_are_offered_where_an_id_is_taken(person: Person, ho
     assert asked(home, person.state, "show", first[-6:-2].lower()) == [first[-6:]]
 
 
+def test_no_executions_are_offered_of_a_home_that_every_command_refuses(person: Person, home: Path) -> None:
+    person.types("run", "--json", "db1", "--", "true")
+    assert asked(home, Path(os.path.relpath(person.state)), "show", "") == []
+
+
 @pytest.mark.parametrize("spoil", ["config", "toml", "journal", "everything"])
 def test_what_cannot_be_read_is_left_out_without_a_word(home: Path, tmp_path: Path, spoil: str) -> None:
     state = tmp_path / "state"

@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from harness.adapters.file_spool import FileSpool
 from harness.adapters.hmac_keys import open_keys
+from harness.adapters.home import make_home
 from harness.adapters.sqlite_journal import open_journal
 from harness.adapters.sqlite_schema import Durability
-from harness.compose import KEYS, _make_home
+from harness.compose import KEYS
 from harness.core.action import SshCommand
 from harness.ports import HarnessError, Journal
 from harness.testing.memory_journal import MemoryJournal
@@ -28,7 +29,7 @@ from tests.simulator.world import Lab, StepMachine
 
 async def attempt(lab: Lab, facts: Facts, wanted: Durability) -> str | None:
     """Opens everything, runs the command under its key to its end, and closes; returns the outcome, None where it was left open."""
-    _make_home(lab.path)
+    make_home(lab.path)
     keys = open_keys(lab.path / KEYS)
     journal = open_journal(lab.path, lab.machine, keys.ids, wanted)
     try:

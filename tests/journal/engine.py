@@ -19,9 +19,10 @@ from typing import Any, cast
 
 from harness.adapters.file_spool import FileSpool
 from harness.adapters.hmac_keys import open_keys, rotate
+from harness.adapters.home import make_home
 from harness.adapters.sqlite_journal import SqliteJournal, open_journal
 from harness.adapters.sqlite_schema import Durability
-from harness.compose import KEYS, _make_home
+from harness.compose import KEYS
 from harness.core.action import SshAction, SshCommand
 from harness.core.association import Create
 from harness.core.event_codec import encode
@@ -83,7 +84,7 @@ class Session:
     """One opening of the journal by one process."""
 
     def __init__(self, home: Path, facts: Facts, wanted: Durability, machine: StepMachine) -> None:
-        _make_home(home)
+        make_home(home)
         keys = open_keys(home / KEYS)
         facts.tell(key=keys.key_id)
         self.real = open_journal(home, machine, keys.ids, wanted)
@@ -120,13 +121,13 @@ def begin_late(home: Path) -> None:
             real(fd)
 
     os.fsync = files_only
-    _make_home(home)
+    make_home(home)
     spool = FileSpool(home, open_keys(home / KEYS))
     spool.put(store_action(SshAction(TARGET, command("a first", spool))))
 
 
-async def work(name: str, home: Path, facts: Facts, wanted: Durability) -> None:
-    """Executions one after the other, side by side, after a reopening, and under a new key."""
+async def work(name: str, home: Path, facts: Facts, wanted: Durability, between: Callable[[], None]) -> None:
+    """Executions one after the other, side by side, and, after `between`, of a journal that is opened again."""
     machine = StepMachine()
     # No two processes make the same IDs.
     machine.counter = int(sha256(name.encode()).hexdigest()[:6], 16) << 16
@@ -135,8 +136,7 @@ async def work(name: str, home: Path, facts: Facts, wanted: Durability) -> None:
     await asyncio.gather(*(session.run(f"{name} {number}") for number in range(3)))
     await session.large(1)
     await session.real.close()
-    if name == "a":
-        rotate(home / KEYS)
+    between()
     session = Session(home, facts, wanted, machine)
     await session.run(f"{name} after")
     await session.large(2)
@@ -148,9 +148,16 @@ def main() -> None:
     if "late" in sys.argv:
         apart(lambda: begin_late(home))
     other = os.fork()
-    asyncio.run(work("a" if other else "b", home, Facts(facts), wanted))
-    if other:
+    if not other:
+        asyncio.run(work("b", home, Facts(facts), wanted, lambda: None))
+        return
+
+    def rotate_alone() -> None:
+        """A process that opened before could not recognise what is accepted under the new key, and refuses."""
         _require_good_end(other)
+        rotate(home / KEYS)
+
+    asyncio.run(work("a", home, Facts(facts), wanted, rotate_alone))
 
 
 def apart(act: Callable[[], None]) -> None:

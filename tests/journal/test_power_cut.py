@@ -24,11 +24,12 @@ import pytest
 
 from harness.adapters.file_spool import FileSpool
 from harness.adapters.hmac_keys import open_keys
+from harness.adapters.home import make_home
 from harness.adapters.sqlite_journal import open_journal
 from harness.adapters.sqlite_reader import ChainReader
 from harness.adapters.sqlite_schema import ROLLBACK, WAL, Durability
 from harness.audit import Verdict, verify
-from harness.compose import KEYS, _make_home
+from harness.compose import KEYS
 from harness.core.event_codec import decode
 from harness.core.events import Accepted, Event, OutputSpooled
 from harness.core.stored import load_action
@@ -149,7 +150,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
 async def check(recording: Recording, told: Told) -> None:
     """Home, as it is now, opens without a finding, has all that was told, and can be used."""
     home = recording.home
-    _make_home(home)
+    make_home(home)
     keys = open_keys(home / KEYS)
     assert told.keys <= keys.ids, "a key is lost"
     journal = open_journal(home, StepMachine(), keys.ids, recording.wanted)
