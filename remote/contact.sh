@@ -7,7 +7,9 @@
 h_contact() {
     umask 077
     h_begin_answer
-    if ! h_request || [ -z "$h_witness" ] || [ -z "$h_q_journal" ]; then
+    if ! h_fit; then
+        h_error "$h_why"
+    elif ! h_request || [ -z "$h_witness" ] || [ -z "$h_q_journal" ]; then
         h_error request
     elif ! h_programs || ! h_store_make || ! h_leave_witness; then
         h_error "$h_why"
@@ -15,6 +17,21 @@ h_contact() {
         h_contact_lines
     fi
     h_end_answer
+}
+
+# h_fit: whether the account's startup files left us what a run needs: stdout and stderr apart, and (bash hands both on through the environment)
+# programs that are no functions, and a shell without options. 1 with h_why. The caller's functions and options are his command's, too: not ours to undo.
+h_fit() {
+    h_why=streams
+    [ "$h_streams" = apart ] || return 1
+    [ -n "${BASH_VERSION-}" ] || return 0
+    h_why=exports
+    # shellcheck disable=SC3044 # only bash comes here
+    case $(command declare -p SHELLOPTS) in 'declare -rx '*) return 1 ;; esac
+    for h_x in $h_needed; do
+        # shellcheck disable=SC3044
+        ! command declare -F "$h_x" >/dev/null || return 1
+    done
 }
 
 h_contact_lines() {

@@ -7,12 +7,12 @@
 h_install() {
     h_begin_answer
     h_caps='' h_syncm=sync h_sham=- h_epoch=-
-    if ! h_store_safe || [ ! -O "$h_bin" ]; then
+    if ! h_fit || ! h_store_safe || [ ! -O "$h_bin" ]; then
         h_error "$h_why"
     else
         h_install_file "$1" && h_line "installed $h_sha" || h_error "$h_why"
     fi
-    rm -f "$1"
+    command rm -f "$1"
     h_end_answer
 }
 

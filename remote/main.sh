@@ -17,6 +17,8 @@ h_main() {
 }
 
 h_main_answer() {
+    h_streams=apart
+    [ -e /proc/self/fd/2 ] && [ ! /proc/self/fd/1 -ef /proc/self/fd/2 ] || h_streams=joined
     exec 2>/dev/null
     umask 077
     case $1 in

@@ -92,6 +92,9 @@ h_dead() {
         h_st=orphaned h_proof=pid
     else
         h_st=lost h_proof=all
+        # who died before it took `go` ran nothing, and with `go` in our hand nothing can run any more
+        h_stat self
+        ! h_take_go "$1" "$h_pid.$h_began" finder || h_shut "$1" "$2"
     fi
 }
 

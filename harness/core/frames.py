@@ -134,6 +134,13 @@ class _Closing:
                 return size
         return 0
 
+    @property
+    def whole(self) -> bool:
+        """Whether a trailer came and nothing behind it."""
+        held = self._held
+        ended = held.endswith(b"\n") and held.startswith(self._mark)
+        return ended and parse_trailer(held[len(self._mark) :]) is not None
+
     def end(self) -> Trailer | None:
         """The trailer, if what was held back is one."""
         held, self._held = self._held, b""
@@ -162,6 +169,11 @@ class StreamReader:
     @property
     def missing(self) -> bool:
         return self._openings[0].missing and self.word is None
+
+    @property
+    def closing(self) -> bool:
+        """Whether what came last on stderr is a trailer: the host has nothing more to say, unless the command wrote that itself."""
+        return self._closing.whole
 
     @property
     def noise(self) -> str:

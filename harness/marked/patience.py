@@ -21,13 +21,15 @@ class Waits:
 
     `answer`: for a whole answer in lines, for the begin frame of a stream, and for silence after it where the host has nothing to wait for;
     `each`: more for each execution that is asked about; `run`: for the begin frame of a run, longer than the 30 seconds after which the wrapper
-    gives up syncing, so that its word is heard; `check`: for a question that names no limit of its own (the host keeps it); `digest`: pauses
+    gives up syncing, so that its word is heard; `close`: for the end of a channel whose last word was heard, which something that the account's
+    shell left behind may hold open; `check`: for a question that names no limit of its own (the host keeps it); `digest`: pauses
     between the end of a followed command and the next looks for the digests, which the host writes after the end.
     """
 
     answer: float = 30.0
     each: float = 0.25
     run: float = 45.0
+    close: float = 2.0
     check: float = 60.0
     digest: tuple[float, ...] = (0.05, 0.1, 0.2)
 
@@ -39,9 +41,11 @@ class Waits:
 class Patience:
     """The time limit of one conversation, `seconds` (None: none). It stands still while the host waits for us."""
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, close: float | None = None) -> None:
         self.seconds = seconds
         self.up = False
+        self._close = close
+        self._closing = False
         self._ended = False
         self._waits_for_us = 0
         self._scope: asyncio.Timeout | None = None
@@ -73,13 +77,21 @@ class Patience:
 
     def renew(self) -> None:
         """The host gets the whole time again."""
-        if self.seconds is not None and not self._ended and not self._waits_for_us:
-            self._move(asyncio.get_running_loop().time() + self.seconds)
+        seconds = self._close if self._closing else None if self._ended else self.seconds
+        if seconds is not None and not self._waits_for_us:
+            self._move(asyncio.get_running_loop().time() + seconds)
 
     def end(self) -> None:
         """The host may be silent for as long as it likes."""
         self._ended = True
         self._move(None)
+
+    def last_word(self, said: bool) -> None:
+        """The host has said its last word, it seems (or, after all, not): from here on silence is over after `close` seconds (as before)."""
+        if said or self._closing:
+            self._closing = said
+            self._move(None)
+            self.renew()
 
     def _move(self, when: float | None) -> None:
         if self._scope is not None and not self._scope.expired():

@@ -141,7 +141,7 @@ class Marked(Questions):
         if isinstance(channel, NotSent | Lost):
             return channel
         stdin = request.stdin() if request.stdin is not None else None
-        hearing = Hearing(nonce, sink, Patience(self._waits.run), command=True)
+        hearing = Hearing(nonce, sink, Patience(self._waits.run, self._waits.close), command=True)
         heard, missing = await listen(channel, outgoing(head, stdin, request.stdin_size), hearing, sink.sent)
         if missing and heard.clean:
             return _MISSING

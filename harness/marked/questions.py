@@ -261,9 +261,9 @@ class Questions:
                 return Unreachable(channel.step, channel.reason, channel.permanent, channel.text)
             case Lost():
                 return Unreachable(channel.step, "link", False, channel.text)
-        hearing = Hearing(nonce, sink, Patience(stream.seconds), command=stream.wait)
+        hearing = Hearing(nonce, sink, Patience(stream.seconds, self._waits.close), command=stream.wait)
         heard, _ = await listen(channel, outgoing(request, None, 0), hearing, hold=stream.wait)
-        if heard.clean:
+        if heard.clean or heard.held_open:
             return heard
         return Unreachable(furthest(heard), "timeout" if heard.late else "link", False, heard.text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import Final
 
 from harness.core.frames import Begun, Data, StreamReader
 from harness.core.text import host_text
@@ -11,6 +12,10 @@ from harness.marked.messages import Sink
 from harness.marked.patience import Patience
 from harness.marked.talk import Talk, Told, converse
 from harness.ports import Channel, Chunk, Stream
+
+_HELD_OPEN: Final = (
+    "its last word came, and something that the account's shell left behind keeps the channel open"
+)
 
 
 class Hearing:
@@ -33,6 +38,7 @@ class Hearing:
         if items:
             with self.patience.ours():
                 await self._pass(items)
+        self.patience.last_word(self.reader.closing)
         return False
 
     async def _pass(self, items: tuple[Begun | Data, ...]) -> None:
@@ -56,6 +62,7 @@ class Hearing:
 
     def finish(self, talk: Talk) -> Heard:
         """What was heard in all, after the channel's end."""
+        held_open = talk.late and self.reader.closing
         trailer = self.reader.end()
         clean = talk.end is not None and talk.end.clean and not talk.trouble
         return Heard(
@@ -65,8 +72,9 @@ class Hearing:
             out=self._sizes[Stream.OUT],
             err=self._sizes[Stream.ERR],
             bytes_sent=talk.bytes_sent,
-            text=self._why(talk, trailer is not None),
+            text=_HELD_OPEN if held_open else self._why(talk, trailer is not None),
             late=talk.late,
+            held_open=held_open,
         )
 
     def _why(self, talk: Talk, whole: bool) -> str:

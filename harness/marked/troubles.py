@@ -9,7 +9,7 @@ from typing import Final
 from harness.core.answers import ErrorAnswer
 from harness.core.reports import Step, Unreachable
 
-_HOPELESS: Final = ("store-", "no-", "tools-", "readonly", "request")
+_HOPELESS: Final = ("store-", "no-", "tools-", "readonly", "request", "streams", "exports")
 _ELSEWHERE: Final = "name another directory of the account with --store PATH"
 
 EXPLAINED: Final = MappingProxyType(
@@ -28,6 +28,10 @@ EXPLAINED: Final = MappingProxyType(
         "store-path": "the path of the marker store is none; name an absolute one",
         "request": "what was sent did not reach sh whole: a startup file of the account's shell (.bashrc, .zshenv) seems to read its standard"
         " input; next: keep it from that where there is no terminal",
+        "streams": "stdout and stderr of the account's shell are one stream, or one is closed: a startup file of it (.bashrc, .zshenv) seems to"
+        " redirect them; next: keep it from that where there is no terminal",
+        "exports": "a startup file of the account's shell (.bashrc) exports functions in the place of programs, or SHELLOPTS, which bash hands on"
+        " to every sh; next: keep it from that where there is no terminal",
         "programs": "the host starts no programs for this account now (a limit on its processes or open files?); end some, or raise the limit",
         "sync": f"the host cannot make a file durable there; {_ELSEWHERE}",
     }

@@ -8,7 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from harness.core.events import CheckAnswer
-from harness.core.reports import Finished, Lost, MarkerReport, MarkerState, NotSent, Step, Unreachable
+from harness.core.reports import (
+    Blocked,
+    Finished,
+    Lost,
+    MarkerReport,
+    MarkerState,
+    NotSent,
+    Step,
+    Unreachable,
+)
 from harness.core.request import Verb
 from harness.marked import CancelAsk, FenceAsk, Marked, MarkedRequest, ProbeAsk, Waits
 from harness.marked.patience import Patience
@@ -18,7 +27,8 @@ from tests.marked.rig import TARGET, CountingMachine, FakeJournal, Kept, Permits
 
 ONE = execution(1)
 TRUE = MarkedRequest((b"true",))
-SHORT = Waits(answer=0.02, each=0.0, run=0.02, check=0.01)
+SHORT = Waits(answer=0.02, each=0.0, run=0.02, close=0.02, check=0.01)
+WHOLE = 1 << 30
 Question = Callable[[Marked, ProbeAsk], Awaitable[object]]
 
 
@@ -196,3 +206,53 @@ async def test_giving_up_is_heard_while_a_time_limit_runs() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert not patience.up
+
+
+async def test_an_end_whose_channel_something_else_keeps_open_is_not_waited_for_and_the_marker_is_asked(
+    hasty: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    host.default = Script(out=b"out", err=b"err", status=3)
+    host.stall_reply_after(WHOLE, Verb.RUN)
+    report = await hasty.send(TARGET, ONE, TRUE, None, permits, sink)
+    assert isinstance(report, Lost)
+    assert (report.step, "keeps the channel open" in report.text) == (Step.ENDED, True)
+    found = await probe(hasty, ask_of(ONE, permits))
+    assert isinstance(found, MarkerReport)
+    assert found.finish is not None
+    assert (found.finish.status, bytes(sink.out), bytes(sink.err)) == (3, b"out", b"err")
+
+
+async def test_a_follow_whose_channel_something_else_keeps_open_ends_with_the_command(
+    hasty: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    host.default = Script(out=b"out")
+    await hasty.send(TARGET, ONE, TRUE, None, permits, Kept())
+    host.stall_reply_after(WHOLE, Verb.FOLLOW)
+    found = await hasty.follow(TARGET, ask_of(ONE, permits), 0, 0, True, sink)
+    assert isinstance(found, MarkerReport)
+    assert (found.state, bytes(sink.out)) == (MarkerState.FINISHED, b"out")
+
+
+async def test_a_refusal_whose_channel_something_else_keeps_open_is_a_refusal(
+    hasty: Marked, host: SimulatedHost, permits: Permits, sink: Kept
+) -> None:
+    await hasty.send(TARGET, ONE, TRUE, None, permits, Kept())
+    host.stall_reply_after(WHOLE, Verb.RUN)
+    again = await hasty.send(TARGET, ONE, TRUE, ask_of(ONE, permits), permits, sink)
+    assert again == Blocked("taken", MarkerState.FINISHED)
+
+
+async def test_who_goes_on_after_a_last_word_gets_all_the_time_it_had() -> None:
+    patience = Patience(60, 0.01)
+    said = asyncio.get_running_loop().create_future()
+
+    async def hear() -> str:
+        patience.end()
+        patience.last_word(True)
+        patience.last_word(False)
+        return await said
+
+    hearing = asyncio.create_task(patience.within(hear()))
+    await Patience(0.03).within(asyncio.get_running_loop().create_future())  # longer than it would have had
+    said.set_result("more")
+    assert (await hearing, patience.up) == ("more", False)
