@@ -238,13 +238,13 @@ async def test_a_refusal_whose_channel_something_else_keeps_open_is_a_refusal(
 ) -> None:
     await hasty.send(TARGET, ONE, TRUE, None, permits, Kept())
     host.stall_reply_after(WHOLE, Verb.RUN)
-    again = await hasty.send(TARGET, ONE, TRUE, ask_of(ONE, permits), permits, sink)
+    again = await hasty.send(TARGET, ONE, TRUE, None, permits, sink)
     assert again == Blocked("taken", MarkerState.FINISHED)
 
 
 async def test_who_goes_on_after_a_last_word_gets_all_the_time_it_had() -> None:
     patience = Patience(60, 0.01)
-    said = asyncio.get_running_loop().create_future()
+    said: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def hear() -> str:
         patience.end()
