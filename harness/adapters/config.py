@@ -18,7 +18,7 @@ Read in this order, a later file winning key by key:
     web = ["web1", "web2", "@db"]
 
 A file that others can write is refused: it names commands that we start. A project's file never grants: it comes with whatever was checked out, so
-it has groups only, under names that no other file has. It is looked for in directories that are ours or root's and that nobody else can write to.
+it has groups only, under names that no other file has. It is looked for in directories that are ours or root's and not open to everybody.
 An unknown key is an error, never ignored.
 """
 
