@@ -61,7 +61,6 @@ from tests.unit.builders import (
     BLOCKED,
     DAY_US,
     DOWN,
-    HISTORIES,
     LOST,
     LOST_AFTER_START,
     NO_SUCH_HOST,
@@ -273,10 +272,6 @@ def test_the_loop_ends_after_an_answer_that_could_not_be_fenced(answer: Answer, 
     found, _, taken = drive(start, World((LOST,), (answer,), (CheckAnswer(1),)), waiting)
     assert any(isinstance(d, Fence) for d in taken)
     assert found.state in (State.SETTLED, State.IN_REVIEW)
-
-
-def test_every_row_is_driven() -> None:
-    assert set(HISTORIES) == set(Evidence)
 
 
 def test_a_step_that_changes_nothing_is_noticed() -> None:
