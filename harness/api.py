@@ -249,10 +249,10 @@ class Harness:
             driven = await runner.drive([execution], Asking(reconnect=FETCH_SECONDS))
             return from_driven(driven[execution])
         record = await self._run.known(execution)
-        job = self._run.job(record, listener)
-        await job.tap.catch_up()
+        drive = self._run.drive_of(record, listener)
+        await drive.tap.catch_up()
         if asked and (record.released or record.run == self._world.run):
-            await self._run.observe(record, *await self._run.performer.follow(job, wait=False))
+            await self._run.observe(record, *await self._run.performer.follow(drive, wait=False))
         return await self._run.result(execution)
 
     async def cancel(self, execution: ExecutionId, *, only_if_not_started: bool = False) -> Result:
@@ -268,8 +268,8 @@ class Harness:
         await self._run.observe(record, CancelRequested(self._parts.actor.principal, only_if_not_started))
         survivors: int | None = None
         if record.attempts:
-            job = self._run.job(await self._run.known(execution))
-            said, survivors = await self._run.performer.cancel(job, only_if_not_started)
+            drive = self._run.drive_of(await self._run.known(execution))
+            said, survivors = await self._run.performer.cancel(drive, only_if_not_started)
             await self._run.observe(record, said)
         return replace(await self._run.look(execution), survivors=survivors)
 
@@ -326,7 +326,7 @@ class Harness:
         """An execution and its events; `probe` asks the host first. Raises RequestError for an unknown ID."""
         record = await self._run.known(execution)
         if probe and record.attempts and record.accepted.marked:
-            (bodies,) = await self._run.performer.probe([self._run.job(record)])
+            (bodies,) = await self._run.performer.probe([self._run.drive_of(record)])
             await self._run.observe(record, *bodies)
             await self._run.look(execution)
         return await self._run.result(execution), await self._world.journal.events(execution)
@@ -378,7 +378,7 @@ class Harness:
 
     def action(self, record: Record) -> SshAction:
         """The resolved action with its full command, from the spool. Raises SpoolError once it is purged."""
-        return self._run.performer.action(self._run.job(record))
+        return self._run.performer.action(self._run.drive_of(record))
 
     async def actor(self, run: RunId) -> Actor | None:
         """Who called in that run; None where it is not recorded here."""

@@ -18,7 +18,7 @@ async def take_answer(run: Run, execution: ExecutionId, answer: Outcome, why: st
     _refuse_driven(run, record)
     fenced: bool | None = None
     if answer is Outcome.NOT_STARTED and record.accepted.marked:
-        await run.observe(record, *await run.performer.fence(run.job(record)))
+        await run.observe(record, *await run.performer.fence(run.drive_of(record)))
         fenced = is_fenced(await run.known(execution))
     if record.state is not State.IN_REVIEW:
         await run.observe(record, question_of(record, run.world.machine))

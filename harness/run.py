@@ -12,7 +12,7 @@ from harness.ports import JournalReadOnly, Owned, RequestError
 from harness.result import Result, from_driven, from_record
 from harness.runner import Asking, Runner
 from harness.tap import Listener, Tap
-from harness.world import Job, World
+from harness.world import Drive, World
 
 
 class Run:
@@ -68,7 +68,7 @@ class Run:
         driven = await self.runner.drive([execution], Asking(waiting=False, fetch=False))
         return from_driven(driven[execution])
 
-    def job(self, record: Record, listener: Listener | None = None) -> Job:
+    def drive_of(self, record: Record, listener: Listener | None = None) -> Drive:
         """The execution as the performer takes it, outside the loop."""
         owned = Owned(self.world.run, record.epoch)
-        return Job(record.execution, record, owned, Tap(record.execution, self.world.spool, listener))
+        return Drive(record.execution, record, owned, Tap(record.execution, self.world.spool, listener))

@@ -55,7 +55,7 @@ class World:
 
 
 @dataclass(slots=True)
-class Job:
+class Drive:
     """One execution that is being driven: its record as last read, our ownership, its outputs.
 
     `anew`: the outputs that were kept are damaged and are read from the host again.

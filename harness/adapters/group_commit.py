@@ -51,7 +51,7 @@ class Hooks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _Piece:
     work: Callable[[], Any]
     done: Future[Any]
     writes: bool
@@ -72,9 +72,9 @@ class GroupCommit:
         self._sql = database.conn
         self._turn = turn
         self._hooks = hooks
-        self._queue: SimpleQueue[_Job | _Watch | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Piece | _Watch | None] = SimpleQueue()
         self._watches: list[_Watch] = []
-        self._taken: list[_Job | _Watch | None] = []
+        self._taken: list[_Piece | _Watch | None] = []
         self._failed: BaseException | None = None
         self._broken: JournalError | None = None
         self._full = False
@@ -89,12 +89,12 @@ class GroupCommit:
 
         A caller that is cancelled does not know whether it was done. Raises what `work` raises, and JournalError.
         """
-        result: T = await self._ask(_Job(work, Future(), writes=True, vital=vital))
+        result: T = await self._ask(_Piece(work, Future(), writes=True, vital=vital))
         return result
 
     async def read(self, work: Callable[[], T]) -> T:
         """The result of `work`, which only reads."""
-        result: T = await self._ask(_Job(work, Future(), writes=False, vital=False))
+        result: T = await self._ask(_Piece(work, Future(), writes=False, vital=False))
         return result
 
     async def beyond(self, since: int) -> int:
@@ -111,11 +111,11 @@ class GroupCommit:
                 self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def _ask(self, job: _Job) -> Any:
-        self._put(job)
-        return await asyncio.wrap_future(job.done)
+    async def _ask(self, piece: _Piece) -> Any:
+        self._put(piece)
+        return await asyncio.wrap_future(piece.done)
 
-    def _put(self, item: _Job | _Watch) -> None:
+    def _put(self, item: _Piece | _Watch) -> None:
         with self._gate:
             if self._closed:
                 raise JournalError("the journal is closed")
@@ -124,7 +124,7 @@ class GroupCommit:
             self._queue.put(item)
 
     def _run(self) -> None:
-        """Serves until it is closed. What goes wrong outside of a job is a defect: it ends the journal for this process, and nobody waits in vain."""
+        """Serves until it is closed. What goes wrong outside of a piece is a defect: it ends the journal here, and nobody waits in vain."""
         try:
             self._serve()
         except BaseException as error:  # noqa: BLE001 - everybody who asks is told of it
@@ -146,16 +146,16 @@ class GroupCommit:
             items = self._taken = self._take()
             open_ = None not in items
             self._watches += [item for item in items if isinstance(item, _Watch)]
-            jobs = [item for item in items if isinstance(item, _Job) and not item.done.cancelled()]
-            for job in jobs:
-                if not job.writes:
-                    _set(job.done, self._attempt(job))
-            self._write([job for job in jobs if job.writes])
+            pieces = [item for item in items if isinstance(item, _Piece) and not item.done.cancelled()]
+            for piece in pieces:
+                if not piece.writes:
+                    _set(piece.done, self._attempt(piece))
+            self._write([piece for piece in pieces if piece.writes])
             self._tell_watches()
         for watch in self._watches:
             _set(watch.done, JournalError("the journal is closed"))
 
-    def _take(self) -> list[_Job | _Watch | None]:
+    def _take(self) -> list[_Piece | _Watch | None]:
         """All that waits, at least one item; nothing when it is time to look at the file."""
         try:
             items = [self._queue.get(timeout=POLL_SECONDS if self._watches else None)]
@@ -169,28 +169,28 @@ class GroupCommit:
     def _tell_watches(self) -> None:
         waiting = [watch for watch in self._watches if not watch.done.cancelled()]
         if waiting:
-            newest = self._attempt(_Job(self._hooks.newest, Future(), writes=False, vital=False))
+            newest = self._attempt(_Piece(self._hooks.newest, Future(), writes=False, vital=False))
             for watch in waiting:
                 if isinstance(newest, BaseException) or newest > watch.since:
                     _set(watch.done, newest)
         self._watches = [watch for watch in waiting if not watch.done.done()]
 
-    def _write(self, jobs: list[_Job]) -> None:
-        """Writes a group; after an error of the whole, each job by itself; after a full disk, the vital ones with the reserved space."""
-        if not jobs:
+    def _write(self, pieces: list[_Piece]) -> None:
+        """Writes a group; after an error of the whole, each piece by itself; after a full disk, the vital ones with the reserved space."""
+        if not pieces:
             return
-        results = self._transaction(jobs)
-        if results is None and len(jobs) > 1:
-            for job in jobs:
-                self._write([job])
+        results = self._transaction(pieces)
+        if results is None and len(pieces) > 1:
+            for piece in pieces:
+                self._write([piece])
             return
-        if results is None and self._full and jobs[0].vital and self._hooks.make_room():
-            results = self._transaction(jobs)
-        for job, result in zip(jobs, results or [self._why], strict=True):
-            _set(job.done, result)
+        if results is None and self._full and pieces[0].vital and self._hooks.make_room():
+            results = self._transaction(pieces)
+        for piece, result in zip(pieces, results or [self._why], strict=True):
+            _set(piece.done, result)
 
-    def _transaction(self, jobs: list[_Job]) -> list[Any] | None:
-        """One result or exception a job; None (and `_why`) where the transaction as a whole was not done."""
+    def _transaction(self, pieces: list[_Piece]) -> list[Any] | None:
+        """One result or exception a piece; None (and `_why`) where the transaction as a whole was not done."""
         self._full = False
         if self._broken is not None:
             self._why = self._broken
@@ -198,7 +198,7 @@ class GroupCommit:
         results: list[Any] | None = None
         try:
             with self._turn.hold():
-                results = self._inside(jobs)
+                results = self._inside(pieces)
                 self._after()
         except (OSError, *UNREADABLE) as error:
             # With results the commit was done, and stays done whatever fails after it.
@@ -211,16 +211,18 @@ class GroupCommit:
         """What follows a commit. It cannot undo it: where it fails, only what was remembered is not to be believed."""
         try:
             self._hooks.committed()
-        except Exception as error:  # noqa: BLE001 - the jobs are done, whatever this is
+        except Exception as error:  # noqa: BLE001 - the pieces are done, whatever this is
             self._hooks.rolled_back()
             if not isinstance(error, OSError | SqliteError):
                 self._broken = _failure(error)
 
-    def _inside(self, jobs: list[_Job]) -> list[Any]:
+    def _inside(self, pieces: list[_Piece]) -> list[Any]:
         try:
             self._sql.execute("BEGIN IMMEDIATE")
             self._hooks.begin()
-            results = [self._alone(jobs[0])] if len(jobs) == 1 else [self._saved(job) for job in jobs]
+            results = (
+                [self._alone(pieces[0])] if len(pieces) == 1 else [self._saved(piece) for piece in pieces]
+            )
             if self._sql.in_transaction:
                 self._commit()
         except BaseException:
@@ -242,21 +244,21 @@ class GroupCommit:
                 )
             raise
 
-    def _saved(self, job: _Job) -> Any:
-        """The job's result, or its exception with its savepoint undone. An error of the library is one of the whole transaction."""
+    def _saved(self, piece: _Piece) -> Any:
+        """The piece's result, or its exception with its savepoint undone. An error of the library is one of the whole transaction."""
         try:
             with self._database.atomic():
-                return job.work()
+                return piece.work()
         except UNREADABLE:
             raise
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
             self._hooks.rolled_back()
             return error
 
-    def _alone(self, job: _Job) -> Any:
-        """The same for the only job of a transaction, which needs no savepoint."""
+    def _alone(self, piece: _Piece) -> Any:
+        """The same for the only piece of a transaction, which needs no savepoint."""
         try:
-            return job.work()
+            return piece.work()
         except UNREADABLE:
             raise
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it
@@ -264,9 +266,9 @@ class GroupCommit:
             self._hooks.rolled_back()
             return error
 
-    def _attempt(self, job: _Job) -> Any:
+    def _attempt(self, piece: _Piece) -> Any:
         try:
-            return job.work()
+            return piece.work()
         except (OSError, *UNREADABLE) as error:
             return _told(error)
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller who waits for it

@@ -44,14 +44,14 @@ from harness.runner.concluding import Concluder
 from harness.runner.ownership import claim, release, watch
 from harness.runner.perform import Performer
 from harness.tap import Tap
-from harness.world import Job, World
+from harness.world import Drive, World
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What the caller wants of a drive. `deadline`: when it stops waiting. `detach`: it leaves as soon as the start is durable."""
+    """What the caller wants of a loop. `deadline`: when it stops waiting. `detach`: it leaves as soon as the start is durable."""
 
     waiting: bool = True
     deadline: Moment | None = None
@@ -87,9 +87,9 @@ class Runner:
 
         Cancelled, it lets go of the hosts and writes down what it knows; nothing on a host is stopped by that.
         """
-        drive = _Drive(self, asking)
-        await drive.over(list(dict.fromkeys(executions)))
-        return {execution: drive.end_of(execution) for execution in executions}
+        loop = _Loop(self, asking)
+        await loop.over(list(dict.fromkeys(executions)))
+        return {execution: loop.end_of(execution) for execution in executions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ class _Group:
     """Decisions of one kind that are performed together."""
 
     decision: Decision
-    jobs: tuple[Job, ...]
+    drives: tuple[Drive, ...]
 
 
-class _Drive:
-    """One drive: its own jobs and tasks; nothing outlives it."""
+class _Loop:
+    """One loop over a set of executions: a drive for each, and its own tasks; nothing outlives it."""
 
     def __init__(self, runner: Runner, asking: Asking) -> None:
         self._world = runner.world
@@ -110,7 +110,7 @@ class _Drive:
         self._conclude = self._concluder.conclude
         self._asking = asking
         self._since = runner.world.machine.now()
-        self._jobs: dict[ExecutionId, Job] = {}
+        self._drives: dict[ExecutionId, Drive] = {}
         self._ends: dict[ExecutionId, Driven] = {}
         self._next: dict[ExecutionId, ExecutionId] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,10 +132,10 @@ class _Drive:
         except BaseException as error:
             await self._let_go()
             if not (isinstance(error, TimeoutError) and scope.expired()):
-                await release(self._world, self._jobs.values())
+                await release(self._world, self._drives.values())
                 raise
             await self._leave_open(executions, "the time to wait is over")
-        await release(self._world, self._jobs.values())
+        await release(self._world, self._drives.values())
 
     def _seconds_left(self) -> float | None:
         if self._asking.deadline is None:
@@ -165,14 +165,14 @@ class _Drive:
 
     async def _begin(self, executions: Iterable[ExecutionId]) -> None:
         """Decides about each and starts what was decided, grouped."""
-        decided: list[tuple[Job, Decision]] = []
-        for job in await _together([self._job(execution) for execution in executions]):
-            if job is not None:
-                decision = decide(job.record, self._ask())
-                if not self._ends_with(job, decision):
-                    decided.append((job, decision))
+        decided: list[tuple[Drive, Decision]] = []
+        for drive in await _together([self._take(execution) for execution in executions]):
+            if drive is not None:
+                decision = decide(drive.record, self._ask())
+                if not self._ends_with(drive, decision):
+                    decided.append((drive, decision))
         for group in _grouped(decided):
-            self._start(self._perform(group), group.jobs)
+            self._start(self._perform(group), group.drives)
 
     def _ask(self) -> Ask:
         asking = self._asking
@@ -185,7 +185,7 @@ class _Drive:
             reconnect=asking.reconnect,
         )
 
-    def _start(self, work: Awaitable[None], jobs: tuple[Job, ...]) -> None:
+    def _start(self, work: Awaitable[None], drives: tuple[Drive, ...]) -> None:
         """Works beside the loop; at the end the executions are decided about again. Bytes that cannot be had end their own execution only."""
 
         async def run() -> None:
@@ -194,103 +194,105 @@ class _Drive:
             except asyncio.CancelledError:
                 raise
             except (SpoolError, RequestError) as error:
-                for job in jobs:
-                    self._end(job, Driven(job.record, Leave(error.what, running=False), error=error))
+                for drive in drives:
+                    self._end(drive, Driven(drive.record, Leave(error.what, running=False), error=error))
                 self._ready.put_nowait(())
             except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
                 self._ready.put_nowait(error)
             else:
-                self._ready.put_nowait(tuple(job.execution for job in jobs))
+                self._ready.put_nowait(tuple(drive.execution for drive in drives))
 
         self._owed += 1
         task = asyncio.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _job(self, execution: ExecutionId) -> Job | None:
+    async def _take(self, execution: ExecutionId) -> Drive | None:
         """The execution as it is now, if this run may go on with it; else it is watched, or left to its owner."""
         record = await self._record(execution)
-        job = self._jobs.get(execution)
-        if job is None:
+        drive = self._drives.get(execution)
+        if drive is None:
             tap = Tap(execution, self._world.spool, self._world.listener)
-            job = self._jobs[execution] = Job(execution, record, Owned(record.run, record.epoch), tap)
+            drive = self._drives[execution] = Drive(execution, record, Owned(record.run, record.epoch), tap)
             if self._asking.waiting:
-                self._start(self._vet(job), (job,))
+                self._start(self._vet(drive), (drive,))
                 return None
-        job.record = replace(record, spooled=None) if job.anew else record
+        drive.record = replace(record, spooled=None) if drive.anew else record
         if self._asking.detach and record.state is State.RUNNING:
-            self._end(job, Driven(record, Leave("it is running", running=True)))
+            self._end(drive, Driven(record, Leave("it is running", running=True)))
             return None
-        return await self._owned(job)
+        return await self._owned(drive)
 
-    async def _vet(self, job: Job) -> None:
+    async def _vet(self, drive: Drive) -> None:
         """Passes on what is kept here. Where that is not what was kept once, it is thrown away and read from the host anew."""
-        spooled = job.record.spooled
-        if spooled is not None and self._asking.fetch and await job.tap.damaged(spooled):
-            job.anew = True
-            job.tap.wipe()
-            self._world.news(job.execution, "damaged")
-        await job.tap.catch_up()
+        spooled = drive.record.spooled
+        if spooled is not None and self._asking.fetch and await drive.tap.damaged(spooled):
+            drive.anew = True
+            drive.tap.wipe()
+            self._world.news(drive.execution, "damaged")
+        await drive.tap.catch_up()
 
-    async def _owned(self, job: Job) -> Job | None:
-        """The job, if it is ours to go on with; else it is watched, or left to the process that drives it."""
-        claimed = await claim(self._world, job, self._since)
+    async def _owned(self, drive: Drive) -> Drive | None:
+        """The drive, if it is ours to go on with; else it is watched, or left to the process that drives it."""
+        claimed = await claim(self._world, drive, self._since)
         if claimed is None:
-            return await self._job(job.execution)
+            return await self._take(drive.execution)
         if not isinstance(claimed, OwnerLife):
-            return job
+            return drive
         if claimed.life is Life.ALIVE and self._asking.waiting:
-            self._start(watch(self._world, job), (job,))
+            self._start(watch(self._world, drive), (drive,))
         elif claimed.life is Life.ALIVE:
-            self._end(job, Driven(job.record, Leave("another process drives it", running=True), claimed.pid))
+            self._end(
+                drive, Driven(drive.record, Leave("another process drives it", running=True), claimed.pid)
+            )
         else:
             why = "it cannot be told whether the process that drives it lives"
-            self._end(job, Driven(job.record, Leave(why, running=False), claimed.pid))
+            self._end(drive, Driven(drive.record, Leave(why, running=False), claimed.pid))
         return None
 
-    def _end(self, job: Job, end: Driven) -> None:
+    def _end(self, drive: Drive, end: Driven) -> None:
         """This execution is not driven any more."""
-        self._ends[job.execution] = replace(end, missing=job.anew)
-        job.tap.close()
+        self._ends[drive.execution] = replace(end, missing=drive.anew)
+        drive.tap.close()
 
-    def _ends_with(self, job: Job, decision: Decision) -> bool:
-        """Notes the end of the drive for one execution."""
+    def _ends_with(self, drive: Drive, decision: Decision) -> bool:
+        """Notes the end of a drive."""
         match decision:
             case Done():
-                self._end(job, Driven(job.record))
+                self._end(drive, Driven(drive.record))
             case Leave():
-                self._end(job, Driven(job.record, decision))
-            case Follow(wait=False) if job.tap.full:
-                self._end(job, Driven(job.record))
-            case _ if self._asking.detach and job.started.is_set():
-                self._end(job, Driven(job.record, Leave("it is running", running=True)))
+                self._end(drive, Driven(drive.record, decision))
+            case Follow(wait=False) if drive.tap.full:
+                self._end(drive, Driven(drive.record))
+            case _ if self._asking.detach and drive.started.is_set():
+                self._end(drive, Driven(drive.record, Leave("it is running", running=True)))
             case _:
                 return False
         return True
 
     async def _perform(self, group: _Group) -> None:
         """Performs one group and appends what was observed, with what follows from it at once."""
-        world, perform, jobs = self._world, self._performer, group.jobs
+        world, perform, drives = self._world, self._performer, group.drives
         match group.decision:
             case Send():
-                await self._send(jobs[0])
+                await self._send(drives[0])
             case Probe():
-                told = zip(jobs, await perform.probe(jobs), strict=True)
-                await _together([self._conclude(job, bodies) for job, bodies in told])
+                told = zip(drives, await perform.probe(drives), strict=True)
+                await _together([self._conclude(drive, bodies) for drive, bodies in told])
             case Fence():
-                await self._conclude(jobs[0], await perform.fence(jobs[0]))
+                await self._conclude(drives[0], await perform.fence(drives[0]))
             case Follow(wait=wait):
-                world.news(jobs[0].execution, "following")
-                await self._conclude(jobs[0], await perform.follow(jobs[0], wait))
+                world.news(drives[0].execution, "following")
+                await self._conclude(drives[0], await perform.follow(drives[0], wait))
             case Check(verify=verify):
-                await self._conclude(jobs[0], await perform.check(jobs[0], verify))
+                await self._conclude(drives[0], await perform.check(drives[0], verify))
             case FollowUp():
-                await self._follow_up(jobs[0], group.decision)
+                await self._follow_up(drives[0], group.decision)
             case Wait(seconds=seconds, why=why):
-                world.news(jobs[0].execution, "waiting", why)
+                world.news(drives[0].execution, "waiting", why)
                 await world.machine.sleep(jittered(seconds, world.machine.entropy(1)[0]))
             case Settle() | Review() | Reopen():
-                await self._conclude(jobs[0], ())
+                await self._conclude(drives[0], ())
             case Lookup():
                 raise RequestError("no channel of this version can look up an outcome")
             case Done() | Leave():
@@ -298,14 +300,14 @@ class _Drive:
             case _ as never:
                 assert_never(never)
 
-    async def _send(self, job: Job) -> None:
+    async def _send(self, drive: Drive) -> None:
         """One attempt. A caller that wants to detach leaves as soon as the host says that the start is durable."""
         if not self._asking.detach:
-            await self._conclude(job, await self._performer.send(job))
+            await self._conclude(drive, await self._performer.send(drive))
             return
-        job.started.clear()
-        sending = asyncio.ensure_future(self._performer.send(job))
-        started = asyncio.ensure_future(job.started.wait())
+        drive.started.clear()
+        sending = asyncio.ensure_future(self._performer.send(drive))
+        started = asyncio.ensure_future(drive.started.wait())
         try:
             await asyncio.wait({sending, started}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -314,15 +316,15 @@ class _Drive:
                 sending.cancel()
                 await asyncio.wait({sending})
         if not sending.cancelled():
-            await self._conclude(job, sending.result())
+            await self._conclude(drive, sending.result())
 
-    async def _follow_up(self, job: Job, decision: FollowUp) -> None:
+    async def _follow_up(self, drive: Drive, decision: FollowUp) -> None:
         """The one that follows is driven in its place."""
-        new = await self._concluder.follow_up(job, decision)
+        new = await self._concluder.follow_up(drive, decision)
         if new is None:
             return  # decided meanwhile; the loop reads it again
-        self._next[job.execution] = new
-        self._world.news(job.execution, "follow-up", new)
+        self._next[drive.execution] = new
+        self._world.news(drive.execution, "follow-up", new)
         self._owed += 1
         self._ready.put_nowait((new,))
 
@@ -338,15 +340,15 @@ class _Drive:
         """Nobody waits any more: what that settles is settled (nothing left: not started), the rest stays open."""
         self._asking = replace(self._asking, waiting=False)
         for execution in executions:
-            if execution not in self._jobs:
+            if execution not in self._drives:
                 self._ends[execution] = _left(await self._record(execution), why)
-        for execution, job in self._jobs.items():
+        for execution, drive in self._drives.items():
             if execution in self._ends or execution in self._next:
                 continue
-            if job.owned.run == self._world.run:
-                await self._conclude(job, ())
-            job.record = await self._record(execution)
-            self._end(job, _left(job.record, why))
+            if drive.owned.run == self._world.run:
+                await self._conclude(drive, ())
+            drive.record = await self._record(execution)
+            self._end(drive, _left(drive.record, why))
 
     async def _record(self, execution: ExecutionId) -> Record:
         record = await self._world.journal.record(execution)
@@ -376,16 +378,16 @@ async def _together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
             await asyncio.wait(tasks)
 
 
-def _grouped(decided: Sequence[tuple[Job, Decision]]) -> list[_Group]:
+def _grouped(decided: Sequence[tuple[Drive, Decision]]) -> list[_Group]:
     """Probes of one host and store together; everything else on its own."""
     groups: list[_Group] = []
-    probes: dict[tuple[str, str | None], list[Job]] = {}
-    for job, decision in decided:
+    probes: dict[tuple[str, str | None], list[Drive]] = {}
+    for drive, decision in decided:
         if isinstance(decision, Probe):
-            peer = job.record.first_peer
-            place = (job.record.accepted.place, peer.store_path if peer is not None else None)
-            probes.setdefault(place, []).append(job)
+            peer = drive.record.first_peer
+            place = (drive.record.accepted.place, peer.store_path if peer is not None else None)
+            probes.setdefault(place, []).append(drive)
         else:
-            groups.append(_Group(decision, (job,)))
-    groups.extend(_Group(Probe(), tuple(jobs)) for jobs in probes.values())
+            groups.append(_Group(decision, (drive,)))
+    groups.extend(_Group(Probe(), tuple(drives)) for drives in probes.values())
     return groups

@@ -50,7 +50,7 @@ from harness.ports import (
     Stream,
 )
 from harness.runner.permitting import Permits
-from harness.world import Job, World
+from harness.world import Drive, World
 
 _NOTE_STARTED_AFTER = 0.1
 
@@ -62,62 +62,64 @@ class Performer:
         self._world = world
         self._permits = Permits(world)
 
-    def action(self, job: Job) -> SshAction:
+    def action(self, drive: Drive) -> SshAction:
         """The resolved action, from the spool. Raises SpoolError."""
         try:
-            return load_action(self._world.spool.get(job.record.accepted.request_ref))
+            return load_action(self._world.spool.get(drive.record.accepted.request_ref))
         except NotStored as error:
-            raise SpoolError(f"{job.execution}: the stored request cannot be read ({error})") from error
+            raise SpoolError(f"{drive.execution}: the stored request cannot be read ({error})") from error
 
-    async def send(self, job: Job) -> tuple[Body, ...]:
+    async def send(self, drive: Drive) -> tuple[Body, ...]:
         """One attempt: contact, permit (the attempt is durable), exec request, streams."""
-        job.attempt = None
-        job.sent = 0
-        job.started.clear()
+        drive.attempt = None
+        drive.sent = 0
+        drive.started.clear()
         try:
-            action = self.action(job)
+            action = self.action(drive)
             secrets = await self._secrets(action)
         except (SpoolError, CredentialError) as error:
-            return await self._cannot_send(job, error)
-        report = await self._delivered(job, action, secrets)
+            return await self._cannot_send(drive, error)
+        report = await self._delivered(drive, action, secrets)
         if isinstance(report, Lost) and action.command.marked:
-            self._world.news(job.execution, "lost", report.text)
+            self._world.news(drive.execution, "lost", report.text)
         match report:
             case Stop():
                 return _stopped(report)
-            case NotSent() if job.attempt is None:
-                if not (report.permanent or job.record.attempts):
-                    self._world.news(job.execution, "unreachable", report.text or report.reason)
+            case NotSent() if drive.attempt is None:
+                if not (report.permanent or drive.record.attempts):
+                    self._world.news(drive.execution, "unreachable", report.text or report.reason)
                 return (
                     ContactObserved(Unreachable(report.step, report.reason, report.permanent, report.text)),
                 )
             case _:
-                return _observed(job, report)
+                return _observed(drive, report)
 
     async def _delivered(
-        self, job: Job, action: SshAction, secrets: tuple[tuple[str, bytes], ...]
+        self, drive: Drive, action: SshAction, secrets: tuple[tuple[str, bytes], ...]
     ) -> DispatchReport | Stop:
         """Hands the attempt to the marker protocol. Given up in the middle, what is known of it is appended before the cancellation goes on."""
-        sink = _Sink(self._world, job)
+        sink = _Sink(self._world, drive)
         try:
-            return await self._deliver(job, action, secrets, sink)
+            return await self._deliver(drive, action, secrets, sink)
         except asyncio.CancelledError:
-            await asyncio.shield(self._abandon(job))
+            await asyncio.shield(self._abandon(drive))
             raise
         finally:
             await sink.close()
 
     async def _deliver(
-        self, job: Job, action: SshAction, secrets: tuple[tuple[str, bytes], ...], sink: _Sink
+        self, drive: Drive, action: SshAction, secrets: tuple[tuple[str, bytes], ...], sink: _Sink
     ) -> DispatchReport | Stop:
-        command, marked, permit = action.command, self._world.marked, self._permits.of(job)
+        command, marked, permit = action.command, self._world.marked, self._permits.of(drive)
         if not command.marked:
             stdin = self._stdin(command.stdin) if command.stdin is not None else None
             size = command.stdin.size if command.stdin is not None else 0
             line = plain_line(command.argv)
             return await marked.run_plain(action.target, line, permit, stdin, size, sink)
-        request = self._request(job.record.accepted, action, secrets)
-        return await marked.send(action.target, job.execution, request, job.record.first_peer, permit, sink)
+        request = self._request(drive.record.accepted, action, secrets)
+        return await marked.send(
+            action.target, drive.execution, request, drive.record.first_peer, permit, sink
+        )
 
     def _request(
         self, accepted: Accepted, action: SshAction, secrets: tuple[tuple[str, bytes], ...]
@@ -141,91 +143,93 @@ class Performer:
     def _stdin(self, content: Content) -> AsyncIterator[bytes]:
         return self._world.spool.chunks(content.ref)
 
-    async def _abandon(self, job: Job) -> None:
+    async def _abandon(self, drive: Drive) -> None:
         """We stop watching an attempt whose end is open; what is known of it is written down."""
-        if job.attempt is None:
+        if drive.attempt is None:
             return
         body: Body = AttemptObserved(
-            job.attempt, Lost(Step.REQUESTED, job.sent, "we stopped watching"), job.sent
+            drive.attempt, Lost(Step.REQUESTED, drive.sent, "we stopped watching"), drive.sent
         )
-        if job.started.is_set():
-            body = AttemptSent(job.attempt, started=True)
-        await self._world.journal.append([self._world.event(body, job.execution, job.owned)])
+        if drive.started.is_set():
+            body = AttemptSent(drive.attempt, started=True)
+        await self._world.journal.append([self._world.event(body, drive.execution, drive.owned)])
 
     async def _secrets(self, action: SshAction) -> tuple[tuple[str, bytes], ...]:
         secret = self._world.credentials.secret
         return tuple([(name, await secret(reference)) for name, reference in action.command.secret_env])
 
-    async def _cannot_send(self, job: Job, error: SpoolError | CredentialError) -> tuple[Body, ...]:
+    async def _cannot_send(self, drive: Drive, error: SpoolError | CredentialError) -> tuple[Body, ...]:
         """Without the bytes or a secret nothing is sent: what may have left before is fenced, else it is proven not started."""
-        if job.record.attempts and job.record.accepted.marked:
-            return await self.fence(job)
+        if drive.record.attempts and drive.record.accepted.marked:
+            return await self.fence(drive)
         reason = "credential" if isinstance(error, CredentialError) else "spool"
         text = f"{error.what}; next: {error.hint}" if error.hint else error.what
         return (ContactObserved(Unreachable(Step.NOTHING, reason, True, text)),)
 
-    async def probe(self, jobs: Sequence[Job]) -> tuple[tuple[Body, ...], ...]:
-        """Asks one host about all of them in one round trip for each store. All of `jobs` share the target."""
-        probed = await self._world.marked.probe(jobs[0].target, [probe_ask(job.record) for job in jobs])
-        for job in jobs:
-            self._note_stranger(job, probed.reports[job.execution])
-        return tuple((_probed(probed.reports[job.execution], probed.host_key),) for job in jobs)
-
-    async def fence(self, job: Job) -> tuple[Body, ...]:
-        """Takes the gate of one execution."""
-        peer = job.record.first_peer
-        if peer is None or peer.witness is None or peer.store_id is None or peer.store_path is None:
-            raise RequestError(f"{job.execution} was never bound to a store: there is no gate to fence")
-        ask = FenceAsk(
-            job.execution, peer.witness, self._world.token(), peer.store_id, peer.store_path, peer.host_key
+    async def probe(self, drives: Sequence[Drive]) -> tuple[tuple[Body, ...], ...]:
+        """Asks one host about all of them in one round trip for each store. All of `drives` share the target."""
+        probed = await self._world.marked.probe(
+            drives[0].target, [probe_ask(drive.record) for drive in drives]
         )
-        fenced = await self._world.marked.fence(job.target, [ask])
-        return (_probed(fenced.reports[job.execution], fenced.host_key),)
+        for drive in drives:
+            self._note_stranger(drive, probed.reports[drive.execution])
+        return tuple((_probed(probed.reports[drive.execution], probed.host_key),) for drive in drives)
 
-    async def follow(self, job: Job, wait: bool) -> tuple[Body, ...]:
+    async def fence(self, drive: Drive) -> tuple[Body, ...]:
+        """Takes the gate of one execution."""
+        peer = drive.record.first_peer
+        if peer is None or peer.witness is None or peer.store_id is None or peer.store_path is None:
+            raise RequestError(f"{drive.execution} was never bound to a store: there is no gate to fence")
+        ask = FenceAsk(
+            drive.execution, peer.witness, self._world.token(), peer.store_id, peer.store_path, peer.host_key
+        )
+        fenced = await self._world.marked.fence(drive.target, [ask])
+        return (_probed(fenced.reports[drive.execution], fenced.host_key),)
+
+    async def follow(self, drive: Drive, wait: bool) -> tuple[Body, ...]:
         """Reads the outputs from where our copy ends."""
-        sink = _Sink(self._world, job)
-        sizes = job.tap.size(Stream.OUT), job.tap.size(Stream.ERR)
-        report = await self._world.marked.follow(job.target, probe_ask(job.record), *sizes, wait, sink)
+        sink = _Sink(self._world, drive)
+        sizes = drive.tap.size(Stream.OUT), drive.tap.size(Stream.ERR)
+        report = await self._world.marked.follow(drive.target, probe_ask(drive.record), *sizes, wait, sink)
         if isinstance(report, Unreachable):
-            self._world.news(job.execution, "lost", report.text)
-        self._note_stranger(job, report)
+            self._world.news(drive.execution, "lost", report.text)
+        self._note_stranger(drive, report)
         return (_probed(report, None),)
 
-    def _note_stranger(self, job: Job, report: ProbeReport) -> None:
+    def _note_stranger(self, drive: Drive, report: ProbeReport) -> None:
         """Somebody else is behind the name: no answer, and whoever waits is told."""
         if isinstance(report, OtherStore):
-            self._world.news(job.execution, "stranger", report.host_key)
+            self._world.news(drive.execution, "stranger", report.host_key)
 
-    async def check(self, job: Job, verify: bool = False) -> tuple[Body, ...]:
+    async def check(self, drive: Drive, verify: bool = False) -> tuple[Body, ...]:
         """Asks the `unless` question; or the verify command, if the host has another boot id than the one that the start marker names."""
         name = "verify" if verify else "unless"
         try:
-            action = self.action(job)
+            action = self.action(drive)
             secrets = await self._secrets(action)
         except (SpoolError, CredentialError):
             return (ProbeObserved(CheckAnswer(None, name)),)
         command = action.command
-        words = _after_restart(job.record, command.verify) if verify else command.unless
+        words = _after_restart(drive.record, command.verify) if verify else command.unless
         if words is None:
             return (ProbeObserved(CheckAnswer(None, name)),)
         env, become = (*command.env, *secrets), action.target.become
         question = MarkedRequest(words, command.cwd, env, timeout=command.timeout, at_home=become is not None)
-        ask = probe_ask(job.record)
-        answer = await self._world.marked.check(job.target, question, ask.store_path, ask.host_key)
+        ask = probe_ask(drive.record)
+        answer = await self._world.marked.check(drive.target, question, ask.store_path, ask.host_key)
         if isinstance(answer, Unreachable):
             return (ContactObserved(answer),)
         same = verify and answer.status == SAME_BOOT
         return (ProbeObserved(CheckAnswer(None, "restart") if same else CheckAnswer(answer.status, name)),)
 
-    async def cancel(self, job: Job, only_if_not_started: bool) -> tuple[Body, int | None]:
+    async def cancel(self, drive: Drive, only_if_not_started: bool) -> tuple[Body, int | None]:
         """Stops it on the host: a fence where it has not started, else (unless only that was asked) TERM and KILL.
 
         Returns what the host says then, and how many of its processes are still there (None: not told).
         """
-        ask = probe_ask(job.record)
+        ask = probe_ask(drive.record)
         cancel = CancelAsk(
-            job.execution,
+            drive.execution,
             ask.witness,
             self._world.token(),
             "fence" if only_if_not_started else "stop",
@@ -233,18 +237,18 @@ class Performer:
             store_path=ask.store_path,
             host_key=ask.host_key,
         )
-        done = await self._world.marked.cancel(job.target, cancel)
+        done = await self._world.marked.cancel(drive.target, cancel)
         return _probed(done.report, None), done.survivors
 
 
 class _Sink:
     """Where the marker protocol puts what the host sends. The start is noted in the journal only if the command runs for a while."""
 
-    def __init__(self, world: World, job: Job) -> None:
+    def __init__(self, world: World, drive: Drive) -> None:
         """What comes stands behind what is kept: a follow asks from there, an unmarked command that is sent again is printed again."""
         self._world = world
-        self._job = job
-        self._at = {stream: job.tap.size(stream) for stream in Stream}
+        self._job = drive
+        self._at = {stream: drive.tap.size(stream) for stream in Stream}
         self._note: asyncio.Task[None] | None = None
 
     async def started(self) -> None:
@@ -297,10 +301,10 @@ def _stopped(stop: Stop) -> tuple[Body, ...]:
     return (ContactObserved(Unreachable(Step.CONTACTED, stop.reason, True, stop.text)),)
 
 
-def _observed(job: Job, report: DispatchReport) -> tuple[Body, ...]:
-    if job.attempt is None:
+def _observed(drive: Drive, report: DispatchReport) -> tuple[Body, ...]:
+    if drive.attempt is None:
         raise AssertionError("an attempt was reported that was never planned")
-    return (AttemptObserved(job.attempt, report, report.bytes_sent if isinstance(report, Lost) else 0),)
+    return (AttemptObserved(drive.attempt, report, report.bytes_sent if isinstance(report, Lost) else 0),)
 
 
 def _probed(report: ProbeReport, host_key: str | None) -> ProbeObserved:

@@ -13,7 +13,7 @@ from harness.core.record import Record, State
 from harness.core.reports import Contacted
 from harness.marked import Offer, Permit
 from harness.ports import Stop
-from harness.world import Job, World
+from harness.world import Drive, World
 
 _SEEN_LATER: Final = "has seen later events of this journal than it has"
 
@@ -25,24 +25,24 @@ class Permits:
         self._world = world
         self._noted: set[Witness] = set()
 
-    def of(self, job: Job) -> Permit:
-        """The permit of one attempt of `job`; the number of what it planned stands in `job.attempt` then."""
-        return partial(self._permit, job)
+    def of(self, drive: Drive) -> Permit:
+        """The permit of one attempt of `drive`; the number of what it planned stands in `drive.attempt` then."""
+        return partial(self._permit, drive)
 
-    async def _permit(self, job: Job, offer: Offer) -> AttemptPlanned | Stop:
+    async def _permit(self, drive: Drive, offer: Offer) -> AttemptPlanned | Stop:
         world = self._world
         if offer.contacted is not None and not await world.chain_knows(offer.contacted.newest):
             # Whatever else this journal would send has maybe been sent by the one that it was copied from.
-            await world.journal.distrust(f"{job.target.place} {_SEEN_LATER}: it was copied or rolled back")
+            await world.journal.distrust(f"{drive.target.place} {_SEEN_LATER}: it was copied or rolled back")
             return Stop("journal", f"a host {_SEEN_LATER}")
         with self._noting(offer.contacted) as fresh:
-            seen = [world.event(ContactObserved(each), job.execution, job.owned) for each in fresh]
+            seen = [world.event(ContactObserved(each), drive.execution, drive.owned) for each in fresh]
             token, now = world.token(), world.machine.now()
             planned = await world.journal.plan(
-                job.execution, job.owned, lambda record: plan(record, offer, token), now, seen
+                drive.execution, drive.owned, lambda record: plan(record, offer, token), now, seen
             )
             if isinstance(planned, AttemptPlanned):
-                job.attempt = planned.number
+                drive.attempt = planned.number
                 fresh.clear()
         return planned
 

@@ -14,7 +14,7 @@ from harness.runner import Asking, Driven, Runner
 from harness.tap import Tap
 from harness.testing.simulated_link import Cut
 from harness.testing.simulator import Script
-from harness.world import Job
+from harness.world import Drive
 from tests.simulator.world import Lab, Process
 
 COMMAND = SshCommand((b"/opt/app/migrate",))
@@ -158,11 +158,11 @@ async def test_a_final_marker_may_be_written_down_by_anybody_while_the_owner_liv
     assert record is not None
 
     performer = Runner(other.world).performer
-    job = Job(
+    drive = Drive(
         execution, record, Owned(other.world.run, record.epoch), Tap(execution, other.world.spool, None)
     )
-    (bodies,) = await performer.probe([job])
-    await here.journal.append([other.world.event(body, execution, job.owned) for body in bodies])
+    (bodies,) = await performer.probe([drive])
+    await here.journal.append([other.world.event(body, execution, drive.owned) for body in bodies])
     driven = await other.drive(execution, LOOK)
     assert driven.record.settled is not None
     assert driven.record.settled.outcome is Outcome.SUCCEEDED
