@@ -39,6 +39,33 @@ def test_the_documents_are_up_to_date() -> None:
     assert problems(docs.ROOT, write=False) == []
 
 
+def folders(place: Path) -> list[str]:
+    """The folders that hold Python files, as a page names them."""
+    return [f"`{each.name}/`" for each in sorted(place.iterdir()) if list(each.glob("*.py"))]
+
+
+def test_the_architecture_page_says_what_every_part_is_for() -> None:
+    package = docs.ROOT / "harness"
+    page = (docs.ROOT / KERNEL).read_text()
+    modules = [f"`{each.name}`" for each in sorted(package.glob("*.py")) if each.name != "__init__.py"]
+    assert [part for part in (*folders(package), *modules) if part not in page] == []
+
+
+def test_the_page_about_tests_says_what_every_folder_is_for() -> None:
+    page = (docs.ROOT / "tests" / "README.md").read_text()
+    assert [part for part in folders(docs.ROOT / "tests") if part not in page] == []
+
+
+def test_every_decision_record_stands_in_the_list() -> None:
+    page = (docs.ROOT / KERNEL).read_text()
+    records = sorted((docs.ROOT / "harness" / "decisions").glob("*.md"))
+    assert [each.name for each in records if f"(decisions/{each.name})" not in page] == []
+    titles = [each.read_text().partition("\n")[0].removeprefix("# ").split(". ", 1) for each in records]
+    assert [
+        title for number, title in titles if f"- [{number}]" not in page or f") {title}\n" not in page
+    ] == []
+
+
 @pytest.mark.parametrize("name", list(BLOCKS))
 def test_a_document_that_differs_is_named_and_writing_it_mends_it(tmp_path: Path, name: str) -> None:
     root = copied(tmp_path)
