@@ -17,6 +17,7 @@ h_copy() {
 h_copy_new() {
     [ -s "$h_front_dir/$2" ] || return 0
     h_size "$h_front_dir/$2"
+    [ "$h_val" != - ] || return 0
     [ ! -e "$h_front_dir/h.$h_token" ] || return 0
     h_copy_to "$1" "$h_val"
 }

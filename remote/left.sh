@@ -35,6 +35,13 @@ h_gone() {
     h_redrain "$1" "$2"
 }
 
+# h_nobody: both drainers and the ticker are dead. What has not come to its end is drained anew; where that cannot be: the size as seen.
+h_nobody() {
+    h_gone out o && h_gone err e && return 0
+    h_size_now out; h_size_out=${h_size_out:-$h_val}
+    h_size_now err; h_size_err=${h_size_err:-$h_val}
+}
+
 # h_redrain NAME LETTER: another drainer in the place of one that was killed.
 h_redrain() {
     [ -p "$h_dir/$2.$h_token" ] || return 1
@@ -71,7 +78,7 @@ h_look() {
 }
 
 h_waited() {
-    h_size "$h_dir/$1"
+    h_size_now "$1"
     h_quiet_size="$h_quiet_size $1 $h_val"
 }
 
@@ -98,7 +105,7 @@ h_mark_all() {
 
 # h_mark NAME LETTER: in a process of its own, for a full pipe that nobody drains would hold us.
 h_mark() {
-    h_size "$h_dir/$1"
+    h_size_now "$1"
     eval "h_base_$1=\$h_val"
     {
         exec </dev/null >/dev/null 6>&- 7>&-
@@ -122,12 +129,7 @@ h_seek() {
 # h_seek_piece NAME: h_val is `found`, with what stands before the sentinel in h_found, `more` where the piece is full, or `none`. Bytes that a
 # variable cannot hold are turned into dots, one for one.
 h_seek_piece() {
-    h_found=$(
-        {
-            h_skip 3 "$h_base"
-            head -c 300000 <&3
-        } 3<"$h_dir/$1" | tr -c '@a-z0-9 ' '[.*]'
-    )
+    h_found=$({ h_skip 3 "$h_base"; head -c 300000 <&3; } 3<"$h_dir/$1" | tr -c '@a-z0-9 ' '[.*]')
     h_val=none
     [ "${#h_found}" -lt 300000 ] || h_val='more'
     case $h_found in
