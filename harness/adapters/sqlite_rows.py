@@ -170,12 +170,6 @@ class Rows:
             (run,),
         )
 
-    def of_kind(self, kind: str) -> tuple[Event, ...]:
-        """The events of a kind that are about no execution."""
-        return self._decoded(
-            f"SELECT {_COLUMNS} FROM events WHERE execution IS NULL AND kind = ? ORDER BY sequence", (kind,)
-        )
-
     def about_none(self) -> Iterable[tuple[Event, int]]:
         """All events that are about no execution, each with its sequence."""
         found = self._sql.execute(f"SELECT {_COLUMNS} FROM events WHERE execution IS NULL ORDER BY sequence")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -19,7 +18,6 @@ from harness.hosts import UNFETCHED, Kept, KnownHost, Swept
 
 TROUBLE: Final = 1
 _HEAD: Final = ("HOST", "ACCOUNT", "LAST", "OPEN", "SETTLED", "WITNESSES", "STORE")
-_IN_A_PIPE: Final = 200
 _NAMED: Final = 5
 
 
@@ -38,9 +36,8 @@ def list_command(as_json: bool) -> int:
         if as_json:
             json_out.put("".join(json.dumps(_object(host)) + "\n" for host in hosts))
         elif hosts:
-            width = shutil.get_terminal_size().columns if say.wide() else _IN_A_PIPE
             now = time.time_ns() // 1000
-            json_out.put(table(_HEAD, [_row(host, now) for host in hosts], width))
+            json_out.put(table(_HEAD, [_row(host, now) for host in hosts]))
         elif say.on_terminal():
             say.line("nothing was run yet; start with: harness demo")
         return 0

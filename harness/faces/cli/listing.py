@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import Final
 
@@ -20,7 +19,6 @@ NEWEST: int = 20
 _HEAD: Final = ("ID", "LIKE", "AGE", "HOST", "KEY", "STATE", "OUTCOME", "COMMAND")
 _SOME: Final = ("LIKE", "KEY")
 _NOTHING: Final = {(True, False): "nothing is open", (False, True): "there is no other like it"}
-_IN_A_PIPE: Final = 200
 
 
 @click.command("list", short_help="List the newest executions.")
@@ -76,13 +74,12 @@ async def _alike(harness: Harness, name: str, limit: int) -> list[tuple[str, Res
 
 
 def _page(rows: list[tuple[str, ...]]) -> str:
-    """The table; keys and likeness are columns of their own where there are any. The command comes last and takes what the terminal has left."""
-    width = shutil.get_terminal_size().columns if say.wide() else _IN_A_PIPE
+    """The table; keys and likeness are columns of their own where there are any. The command comes last, where there is room for it."""
     kept = [
         column for column, name in enumerate(_HEAD) if name not in _SOME or any(row[column] for row in rows)
     ]
     head, *body = [[row[column] for column in kept] for row in (_HEAD, *rows)]
-    return table(head, body, width)
+    return table(head, body)
 
 
 def _row(kind: str, result: Result, command: str, now_us: int) -> tuple[str, ...]:
