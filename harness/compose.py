@@ -1,4 +1,4 @@
-"""Composition: the only place that names adapters and puts them behind the ports. Adapters are imported inside, so that nothing loads unasked."""
+"""Composition: the only place that chooses adapters and puts them behind the ports. They are imported inside, so that nothing loads unasked."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Which part of the package may import which: the one table that the layer test reads.
 
     faces  ->  compose  ->  adapters            ->  ports  ->  core
-         \\->  runner, marked (the engine)  ---------^
+         \\->  runner, hosts, marked (the engine)  --^
 
-`compose` alone chooses adapters. `testing` may use all but the faces, and only the faces (for the demo) and itself use it.
+`compose` alone chooses adapters for the engine. `testing` may use all but the faces, and only the faces (for the demo) and itself use it.
 """
 
 from __future__ import annotations
