@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from harness.core.action import SshCommand
 from harness.core.events import Outcome, OwnerReleased
-from harness.core.ids import ExecutionId
-from harness.core.state import State
+from harness.core.ids import ExecutionId, RunId
+from harness.core.state import Record, State
 from harness.ports import Owned, Stream
 from harness.runner import Asking, Driven, Runner
 from harness.tap import Tap
@@ -20,6 +20,7 @@ from tests.simulator.world import Lab, Process
 COMMAND = SshCommand((b"/opt/app/migrate",))
 MakeLab = Callable[[], Lab]
 LOOK = Asking(waiting=False, fetch=False)
+PATIENCE = 30.0
 
 
 async def _detached(lab: Lab) -> tuple[Process, ExecutionId]:
@@ -97,19 +98,21 @@ async def test_who_watches_is_told_by_the_journal_and_not_by_the_clock(lab: Make
     assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
 
 
+def _owner(record: Record | None) -> RunId | None:
+    return None if record is None else record.run
+
+
 async def test_who_watches_takes_over_when_the_owner_is_gone(lab: MakeLab) -> None:
     here = lab()
     owner, execution, driving, watching = await _watched(here)
-    for _ in range(200):
-        await asyncio.sleep(
-            0
-        )  # the owner has written what it had to write: from here on nothing tells but its lock
-    here.machine.dead.add(owner.world.run)
-    for _ in range(2000):
+    for _ in range(
+        200
+    ):  # the owner has written what it had to write: from here on nothing tells but its lock
         await asyncio.sleep(0)
-    record = await here.journal.record(execution)
-    assert record is not None
-    assert record.run != owner.world.run
+    here.machine.dead.add(owner.world.run)
+    async with asyncio.timeout(PATIENCE):
+        while _owner(await here.journal.record(execution)) == owner.world.run:
+            await asyncio.sleep(0)
     here.host.release(execution)
     ends = await asyncio.gather(driving, watching)
     assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
