@@ -111,8 +111,9 @@ async def test_who_watches_takes_over_when_the_owner_is_gone(lab: MakeLab) -> No
         await asyncio.sleep(0)
     here.machine.dead.add(owner.world.run)
     async with asyncio.timeout(PATIENCE):
+        newest = 0
         while _owner(await here.journal.record(execution)) == owner.world.run:
-            await asyncio.sleep(0)
+            newest = await here.journal.changed(newest)
     here.host.release(execution)
     ends = await asyncio.gather(driving, watching)
     assert [end.record.state for end in ends] == [State.SETTLED, State.SETTLED]
