@@ -32,10 +32,13 @@ class Person:
         self._connection = [word for key, value in ssh(host, port=port) for word in (f"-{key}", value)]
         self._environment = {"HARNESS_HOME": str(home), "HOME": str(home.parent), "PATH": os.environ["PATH"]}
 
-    async def start(self, verb: str, *words: str | bytes) -> asyncio.subprocess.Process:
-        """`harness VERB`, with the way to the host."""
+    async def start(
+        self, verb: str, *words: str | bytes, program: Sequence[str] = PROGRAM, named: bool = True
+    ) -> asyncio.subprocess.Process:
+        """`harness VERB`, with the way to the host where that is `named`."""
+        words = (*self._connection, *words) if named else words
         return await asyncio.create_subprocess_exec(
-            *PROGRAM, verb, *self._connection, *words, env=self._environment,
+            *program, verb, *words, env=self._environment,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
 
