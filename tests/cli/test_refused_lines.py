@@ -99,9 +99,10 @@ def test_a_senseless_line_is_refused_in_words(typed: Typed, line: list[str], wor
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        (["lst", "--open"], "no such command 'lst'; nothing was sent; next: harness list --open"),
         (
-            ["runn", "db1"],
-            "no such command 'runn': did you mean run?; nothing was sent; next: harness --help",
+            ["runn", "db1", "--", "a b"],
+            "no such command 'runn'; nothing was sent; next: harness run db1 -- 'a b'",
         ),
         (["db1", "--", "a | b"], "no such command 'db1'; nothing was sent; next: harness run db1 -- 'a | b'"),
         (["sleeep"], "no such command 'sleeep'; nothing was sent; next: harness --help"),

@@ -94,11 +94,11 @@ def _unknown(args: list[str], ctx: click.Context) -> click.UsageError:
     from harness.faces.cli.errors import Senseless
 
     word = args[0]
-    if "--" in args[1:]:
-        return Senseless(f"no such command {word!r}", f"harness run {shlex.join(args)}", ctx)
     near = get_close_matches(word, [entry.name for entry in COMMANDS], 1)
-    meant = f": did you mean {near[0]}?" if near else ""
-    return Senseless(f"no such command {word!r}{meant}", "", ctx)
+    if near:
+        return Senseless(f"no such command {word!r}", f"harness {shlex.join([*near, *args[1:]])}", ctx)
+    step = f"harness run {shlex.join(args)}" if "--" in args[1:] else ""
+    return Senseless(f"no such command {word!r}", step, ctx)
 
 
 @click.group(
