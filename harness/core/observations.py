@@ -147,8 +147,14 @@ def _has_end(record: Record) -> bool:
     report = record.evidence
     if not isinstance(report, MarkerReport):
         return False
-    fenced = report.state is MarkerState.FENCED and record.binds(report.start)
-    return fenced or record.finish is not None or record.ended is not None
+    match report.state:
+        case MarkerState.FENCED:
+            return record.binds(report.start)
+        case MarkerState.FINISHED | MarkerState.ENDED:
+            return record.finish is not None or record.ended is not None
+        case _:
+            # a record beside another state is no end, whatever it says
+            return False
 
 
 def _says_less(record: Record, report: MarkerReport) -> bool:
@@ -180,7 +186,8 @@ def probed(record: Record, body: ProbeObserved, at: Moment) -> Seen:
 def _told(record: Record, report: MarkerReport, at: Moment) -> Seen:
     reached = _reached(record)
     if record.state is not State.SETTLED and _says_less(record, report):
-        return reached, False
+        # what is known holds still: it was asked for now
+        return replace(reached, evidence_at=at), False
     known = record.evidence
     same = isinstance(known, MarkerReport) and known.state is report.state
     before = record.evidence_at if same else None

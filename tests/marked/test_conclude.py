@@ -43,9 +43,10 @@ def test_an_end_that_is_whole_and_ours_is_finished() -> None:
         replace(WHOLE, trailer=replace(FINISH, execution=execution(2))),
         replace(WHOLE, trailer=replace(FINISH, store=StoreId("c" * 32))),
         replace(WHOLE, trailer=replace(FINISH, token=Token("c" * 32))),
+        replace(WHOLE, trailer=replace(FINISH, reason="not-started")),
         replace(WHOLE, trailer=None),
     ],
-    ids=["unclean", "answer", "disagreeing", "out", "err", "execution", "store", "token", "no trailer"],
+    ids=["unclean", "answer", "disagreeing", "out", "err", "execution", "store", "token", "closed", "no trailer"],
 )
 def test_an_end_that_is_not_whole_or_not_ours_is_lost(heard: Heard) -> None:
     assert isinstance(conclude(heard, EXPECTED), Lost)

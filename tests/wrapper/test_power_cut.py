@@ -209,7 +209,7 @@ def test_what_was_told_is_there_after_a_power_cut_at_any_sync(folder: Path) -> N
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", [name for name in SHELLS if name != "ash"])  # busybox asks no PATH for sync
 @pytest.mark.parametrize("number", range(3))
 def test_what_was_told_is_there_after_a_power_cut_in_every_shell(
     folder: Path, shell: str, number: int
