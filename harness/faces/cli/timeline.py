@@ -29,6 +29,7 @@ from harness.core.events import (
     Settled,
     UnknownBody,
 )
+from harness.core.markers import EndedRecord, FinishRecord
 from harness.core.reports import (
     Blocked,
     Contacted,
@@ -129,7 +130,7 @@ def _dispatch(report: DispatchReport) -> str:
         case Lost():
             return f"link lost at {report.step.name.lower()}{f' ({report.text})' if report.text else ''}"
         case Finished():
-            return "ended with the host's record"
+            return f"ended with the host's record{_beside(report.record)}"
         case Exited():
             end = f"exit status {report.status}" if report.status is not None else f"signal {report.signal}"
             return (
@@ -139,6 +140,16 @@ def _dispatch(report: DispatchReport) -> str:
             )
         case Response():
             return f"HTTP status {report.status}"
+
+
+def _beside(record: FinishRecord | EndedRecord) -> str:
+    """What the host noted beside the end: processes that were left over, and whether its kernel had no memory for some."""
+    left = record.survivors if isinstance(record, FinishRecord) else None
+    killed = dict(record.fields).get("oom", "-")
+    notes = [f"; {left} of its processes still ran and may write more"] if left else []
+    if killed.isdecimal() and int(killed) > 0:
+        notes.append(f"; the kernel killed {killed} processes there for memory meanwhile")
+    return "".join(notes)
 
 
 def _contact(report: Contacted | Unreachable) -> str:
@@ -161,7 +172,8 @@ def _probe(report: MarkerReport | Unreachable | OtherStore | CheckAnswer) -> str
         case CheckAnswer():
             return _question(report)
         case MarkerReport():
-            status = f", exit status {report.finish.status}" if report.finish is not None else ""
+            finish = report.finish
+            status = f", exit status {finish.status}{_beside(finish)}" if finish is not None else ""
             return f"the store says {report.state.value}{status}{'' if report.proven else ' (without our witness)'}"
         case OtherStore():
             return "another store answered"
