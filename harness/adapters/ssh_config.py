@@ -40,6 +40,7 @@ ONLY: Final[Mapping[str, frozenset[str]]] = {
     "RemoteCommand": frozenset({"none"}),
     "CanonicalizeHostname": frozenset({"no", "false"}),
 }
+_DECIDE: Final = tuple(name.lower() for name in (*HONOURED, *ONLY))
 # On the command line somebody means them now; in a file they are overruled by what we always do.
 ONLY_TYPED: Final[Mapping[str, frozenset[str]]] = {
     "StrictHostKeyChecking": frozenset({"yes", "true", "ask"}),
@@ -135,7 +136,7 @@ class _Context:
     def machine(self, spec: HostSpec, options: ConnectOptions) -> _Resolved:
         """One machine, with what was typed before what the files say."""
         answers = ssh_config_file.read(
-            self._sources, Query(spec.name, self._local_user or ""), _typed(spec, options)
+            self._sources, Query(spec.name, self._local_user or "", _DECIDE), _typed(spec, options)
         )
         _refuse(answers, ONLY)
         account = answers.first("user") or self._local_user

@@ -6,6 +6,7 @@ The rules are those of ssh_config(5): the first value of a keyword wins (identit
 
 from __future__ import annotations
 
+import difflib
 import glob
 import grp
 import os
@@ -24,6 +25,10 @@ _LINE: Final = re.compile(r'\s*"?([A-Za-z0-9]+)"?(?:\s*=\s*|\s+|$)(.*)', re.DOTA
 _RAW: Final = frozenset({"proxycommand", "knownhostscommand", "remotecommand", "localcommand"})
 _ADD_UP: Final = frozenset({"identityfile", "certificatefile"})
 _INCLUDE_DEPTH: Final = 16
+_BLOCKS: Final = ("host", "match", "include")
+# Keywords of older releases that look like others and are none of them.
+_OLD: Final = frozenset({"identityfile2", "userknownhostsfile2", "globalknownhostsfile2", "usersh"})
+_ALIKE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +69,11 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked: the name as it was typed, and who asks."""
+    """What is asked: the name as it was typed, and who asks. `decide`: the keywords (lower case) that count for the one who asks."""
 
     name: str
     local_user: str
+    decide: tuple[str, ...] = ()
 
 
 def read(sources: Sequence[Source], query: Query, given: Answers) -> Answers:
@@ -105,6 +111,7 @@ class _Reader:
             if not keyword:
                 continue
             place = f"{source.path}:{number}"
+            self._refuse_mistyped(keyword, place)
             words = [rest.strip()] if keyword in _RAW else split_words(rest, place)
             if keyword == "host":
                 block = active and _host_matches(words, self._host)
@@ -116,6 +123,19 @@ class _Reader:
                 self._include(words, source, block, depth)
             elif block:
                 self._answers.put(keyword, words, place)
+
+    def _refuse_mistyped(self, keyword: str, place: str) -> None:
+        """ssh refuses every keyword that it does not know. Here it is one that is nearly one that counts; others may be of a later release."""
+        names = (*_BLOCKS, *self._query.decide)
+        if keyword in names or keyword in _OLD:
+            return
+        ignored = ",".join(self._answers.values.get("ignoreunknown", ())).lower()
+        near = difflib.get_close_matches(keyword, names, 1, _ALIKE)
+        if near and not pattern_list_match(ignored, keyword):
+            raise RequestError(
+                f"{place}: there is no keyword {keyword}; nothing was sent",
+                f"write {near[0]} there, if that was meant",
+            )
 
     def host_name(self) -> str:
         """HostName as far as it is known now."""

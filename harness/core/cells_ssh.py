@@ -47,7 +47,7 @@ def stopped(case: Case) -> Settle:
     if record.cancel is not None:
         return settle(Outcome.NOT_STARTED, "cancelled", "cancelled before anything was sent")
     if record.missed is None:
-        return settle(Outcome.NOT_STARTED, "not-wanted", "nothing was sent")
+        return settle(Outcome.NOT_STARTED, "not-wanted", "nobody waited for it any longer")
     return settle(Outcome.NOT_STARTED, record.missed.reason, record.missed.text or "nothing was sent")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -164,11 +165,17 @@ def test_at_a_terminal_nothing_is_added_to_what_may_be_meant(person: Person, arg
         terminal.close()
 
 
-def test_a_name_that_nobody_knows_is_told_with_the_alias_that_was_meant(person: Person) -> None:
+def test_a_name_that_nobody_knows_is_told_with_the_alias_that_was_meant(
+    person: Person, tmp_path: Path
+) -> None:
     done = person.types("run", "db11.invalid", "db1", "--", "true")
     assert done.code == 1
     assert "db11.invalid: name-unknown: " in done.err
     assert "; nothing was sent; next: ssh -G db11.invalid shows what ssh makes of the name" in done.err
+    file = tmp_path / "config"
+    file.write_text("Host db1\n    HostName name.invalid\n")
+    done = person.types("run", "-F", str(file), "db1", "--", "true")
+    assert "did you mean db1?" not in done.err
     done = person.types("run", "dbb1", "--", "true")
     assert done.code == 123
     assert "next: ssh -G dbb1 shows what ssh makes of the name (did you mean db1?)\n" in done.err
@@ -208,3 +215,12 @@ def test_a_secret_that_cannot_be_had_is_told_with_the_way_on(
 ) -> None:
     done = person.types("run", "--secret-env", f"A={reference}", "db1", "--", "true")
     assert (done.code, done.err) == (123, f"harness: db1: credential: {said}\n")
+
+
+def test_who_did_not_wait_is_told_so(person: Person, site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # takes the connection, and says nothing
+        port = str(mute.getsockname()[1])
+        line = ("run", "-F", "none", "-p", port, "--wait", "0.2", "127.0.0.1", "--", "true")
+        assert person.types(*line).code in (121, 123)
+    assert person.types("recover").code == 0
+    assert b"(not-wanted; nobody waited for it any longer)" in person.types("show", "@last").out

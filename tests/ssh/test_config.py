@@ -225,6 +225,43 @@ def test_what_cannot_be_done_is_refused_with_its_place(config: Write, line: str)
     assert resolve("other", ConnectOptions(config_file=path)).host == "other"
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("ProxyJmp gate", "proxyjump"),
+        ("Hst db1", "host"),
+        ("Hotname 192.0.2.1", "hostname"),
+        ("UserKnowHostsFile /x", "userknownhostsfile"),
+        ("Includ more", "include"),
+    ],
+)
+def test_a_mistyped_keyword_is_refused_as_ssh_refuses_it(config: Write, line: str, meant: str) -> None:
+    file = config(f"Host other\n  {line}\n")
+    text = refused("db1", ConnectOptions(config_file=file))
+    assert text.startswith(f"{file}:2: there is no keyword {line.split()[0].lower()}; nothing was sent ")
+    assert f"[write {meant} there, if that was meant]" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "UseKeychain yes",
+        "IdentityFile2 /x",
+        "ObscureKeystrokeTiming no",
+        "SomethingNew yes",
+        "VersionAddendum x",
+    ],
+)
+def test_a_keyword_that_decides_nothing_here_is_left_to_ssh(config: Write, line: str) -> None:
+    file = config(f"Host *\n  {line}\n")
+    assert resolve("db1", ConnectOptions(config_file=file)).host == "db1"
+
+
+def test_what_ssh_is_told_to_ignore_is_ignored(config: Write) -> None:
+    text = "IgnoreUnknown Proxyj*,other\nHost *\n  ProxyJmp gate\n"
+    assert resolve("db1", ConnectOptions(config_file=config(text))).hops == ()
+
+
 def test_match_exec_is_refused_only_where_it_would_decide(config: Write) -> None:
     path = config('Match host web* exec "touch /tmp/never"\n  Port 23\n')
     assert ":1: it depends on 'Match exec'" in refused("web1", ConnectOptions(config_file=path))

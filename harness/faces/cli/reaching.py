@@ -41,4 +41,5 @@ def _ssh(target: SshTarget) -> str:
 def _nearest(name: str) -> str:
     from harness.names import hosts
 
-    return next(iter(get_close_matches(name, [known for known, _ in hosts()], 1)), "")
+    others = [known for known, _ in hosts() if known != name]
+    return next(iter(get_close_matches(name, others, 1)), "")
