@@ -83,7 +83,10 @@ def load_config(
     """The configuration; `given` is the file that `--config` names, `folder` the working directory. Raises ConfigError for the first problem."""
     config, problems = _merged(_read(sources(given, environment, folder)))
     if problems:
-        raise problems[0]
+        first = problems[0]
+        raise ConfigError(
+            first.what, first.hint or "correct that (harness doctor --config shows all that is wrong)"
+        )
     return config
 
 

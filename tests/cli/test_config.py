@@ -98,6 +98,13 @@ def test_what_is_no_toml_is_an_error_with_its_place(files: Path) -> None:
     assert "line 2" in wrong(files, "[host]\nx = \n")
 
 
+def test_what_to_do_about_an_error_is_said_with_it(files: Path) -> None:
+    (files / "system.toml").write_text("[hots]\n")
+    with pytest.raises(ConfigError, match="there is no table 'hots' here") as raised:
+        load(files)
+    assert raised.value.hint == "correct that (harness doctor --config shows all that is wrong)"
+
+
 def test_a_file_that_others_can_write_is_refused(files: Path) -> None:
     (files / "system.toml").write_text("")
     (files / "system.toml").chmod(0o666)
