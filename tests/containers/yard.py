@@ -41,10 +41,11 @@ class Yard:
         published: int | None = None,
         port: int = 22,
         more: Sequence[str] = (),
+        image: str = IMAGE,
     ) -> Iterator[Host]:
         """A host that answers to `name` on the network, and at a published port of 127.0.0.1 if there is one; `setup` runs before its server.
 
-        `port` is where its server listens. Its known_hosts file names it as ssh would.
+        `port` is where its server listens; `image` may be one that was made of another host. Its known_hosts file names it as ssh would.
         """
         public = Path(f"{self._key_file}.pub").read_text().strip()
         start = f"if [ ! -e /set-up ]; then\n{_SETUP}{setup}\n>/set-up; fi; exec sh /usr/local/sbin/start"
@@ -53,7 +54,7 @@ class Yard:
             "run", "--detach", "--hostname", name, "--env", f"PUBLIC_KEY={public}",
             "--label", f"com.docker.compose.project={self._project}",
             "--network", f"{self._project}_default", "--network-alias", name,
-            *ports, *more, IMAGE, "sh", "-c", start,
+            *ports, *more, image, "sh", "-c", start,
         )  # fmt: skip
         try:
             key = _docker("exec", container, "bash", "-c", _READY, str(port)).split()[:2]

@@ -115,7 +115,8 @@ class Host:
                 await self._flood(process, *self.floods[verb], nonce)
             else:
                 said = Said(verb, nonce, *await self._answer(process, command))
-                said = self.lies.get(verb, lambda same: same)(said)
+                if (lie := self.lies.get(verb)) is not None:
+                    said = lie(said)
                 process.stdout.write(said.out)
                 process.stderr.write(said.err)
         process.exit(0)
