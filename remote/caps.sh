@@ -111,16 +111,14 @@ h_caps_fs() {
 # h_caps_fifo: how to ask whether a FIFO is open elsewhere: GNU dd, or an open that waits under `timeout`.
 h_caps_fifo() {
     h_fifom='dd'
-    if dd if=/dev/null of="$h_tmp/a" oflag=nonblock conv=nocreat,notrunc 2>/dev/null; then return 0; fi
-    h_fifom=timeout
+    dd if=/dev/null of="$h_tmp/a" oflag=nonblock conv=nocreat,notrunc 2>/dev/null || h_fifom=timeout
 }
 
 h_caps_tools() {
     command -v timeout >/dev/null 2>&1 || [ "$h_fifom" = dd ] || { h_why=tools-timeout; return 1; }
-    h_sleepm=whole
+    h_sleepm=whole h_epoch=-
     ! sleep 0.01 2>/dev/null || h_sleepm=part
     h_x=$(date +%s)
-    h_epoch=-
     read -r h_up h_y </proc/uptime || h_up=-
     ! h_is number "$h_x" || [ "$h_up" = - ] || h_epoch=$((h_x - ${h_up%.*}))
     h_setsid=$(command -v setsid)
