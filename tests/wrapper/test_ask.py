@@ -260,16 +260,16 @@ def test_a_cancel_between_the_gate_and_the_command_closes_it(host: Host, mode: s
     assert not (host.home / "effects").exists()
 
 
-def test_a_start_whose_supervisor_died_before_the_command_can_be_closed(host: Host) -> None:
+def test_a_start_whose_supervisor_died_before_the_command_is_closed_by_who_finds_it(host: Host) -> None:
     hold = host.hold("sync")
     started = host.start_run(["true"], identifier := new_id())
     waiting = hold.wait()
     hold.go_on_later()
     os.kill(os.getsid(waiting), signal.SIGKILL)
     os.kill(waiting, signal.SIGKILL)
-    lost = host.finish(started).trailer
+    found = host.finish(started).trailer
     answer = host.cancel("fence", identifier)
-    assert lost == "state state=lost"
+    assert found == "not-started reason=internal"
     assert fields(answer.line("finish"))["reason"] == "not-started"
 
 

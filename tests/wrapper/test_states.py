@@ -130,7 +130,7 @@ def test_a_supervisor_killed_at_a_step_leaves_the_state_of_that_step(
     assert found == state
     # nobody had taken `go`: who finds that out closes the start
     closed = (utility, call) == ("sync", 1)
-    assert ran == (not closed and state in ("ended", "finished") or (utility, call) == ("ln", 2))
+    assert ran == ((not closed and state in ("ended", "finished")) or (utility, call) == ("ln", 2))
     assert reply.trailer is not None
     assert reply.begin == ("started" if ran else "answer")
 
