@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,13 +71,10 @@ async def test_a_host_that_freezes_is_noticed_by_default_and_followed_when_it_th
 ) -> None:
     story = Story(debian_host)
     running = await started(story, harness, ear, RunOptions(wait=120))
-    frozen_at = time.monotonic()
     with debian_host.paused():
         await ear.until(lambda: "lost" in ear.words(), running, seconds=30)
-        noticed = time.monotonic() - frozen_at
     story.let_go_on()
     result = await running
-    assert noticed > 1
     assert (result.exit_status, story.effects()) == (9, 1)
     assert ear.out(ExecutionId(result.execution_id)) == Story.OUT
 
