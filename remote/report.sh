@@ -101,7 +101,8 @@ h_report() {
 
 h_report_damage() {
     h_size "$h_dir/$1"
+    # a pipe in the place of a record would hold us
     # shellcheck disable=SC2046 # two numbers
-    set -- "$1" "$h_val" $(cksum <"$h_dir/$1" 2>/dev/null)
+    set -- "$1" "$h_val" $([ ! -f "$h_dir/$1" ] || cksum <"$h_dir/$1" 2>/dev/null)
     h_line "damaged $1 size=$2 cksum=${3:--}"
 }
