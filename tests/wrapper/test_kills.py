@@ -46,11 +46,13 @@ def test_whoever_is_killed_the_state_is_told_right_and_there_is_one_effect(every
     killed(every, chance.sample(CASES, SAMPLE.get(every.shell, FEW)))
 
 
-def test_a_run_ends_whose_helpers_are_all_killed_while_it_collects_its_output(every: Host) -> None:
-    for _ in range(3):
-        run = Run(every, "printing")
-        run.kill(["command", "front", "ticker", "drainers"])
-        run.check()
+def test_a_run_ends_whose_helpers_are_all_killed_while_it_waits_for_their_word(every: Host) -> None:
+    run = Run(every, "printing")
+    run.stop("drainers", "ticker")
+    run.kill(["command"])
+    run.listens()
+    run.kill(["command", "drainers", "ticker"])
+    run.check()
 
 
 @pytest.mark.soak

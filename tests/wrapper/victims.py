@@ -106,6 +106,15 @@ class Run:
         for pid in (pid for pids in victims.values() for pid in pids):
             until(lambda pid=pid: not alive(pid), "somebody does not die")  # type: ignore[misc]
 
+    def stop(self, *roles: str) -> None:
+        """They live, and do nothing any more."""
+        for pid in (pid for role in roles for pid in self._victims(role)):
+            os.kill(pid, signal.SIGSTOP)
+
+    def listens(self) -> None:
+        """Returns when the supervisor has let go of the streams: the drainers have nothing to wait for but their end."""
+        until(lambda: not at(self.supervisor, 3).endswith(f"/o.{self.token}"), "it keeps the streams")
+
     def _victims(self, role: str) -> list[int]:
         match role:
             case "front":
