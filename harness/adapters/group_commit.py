@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from sqlite_utils import Database
 
-from harness.adapters.locks import TurnLock
+from harness.adapters.locks import Occupied, TurnLock
 from harness.adapters.sqlite_schema import UNREADABLE, SqliteError, advice_on
 from harness.ports import JournalError
 
@@ -200,6 +200,9 @@ class GroupCommit:
             with self._turn.hold():
                 results = self._inside(pieces)
                 self._after()
+        except Occupied as error:
+            # for all of them: one by one they would wait as long again
+            return [error] * len(pieces)
         except (OSError, *UNREADABLE) as error:
             # With results the commit was done, and stays done whatever fails after it.
             if results is None:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import re
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,9 @@ _NETWORK: Final = frozenset(
     }
 )
 _HOLDER: Final = re.compile(r"([0-9]{1,10}) ([0-9]{1,20}|-) ?")
+PATIENCE_SECONDS: Final = 30.0
+"""For how long a process waits for its turn: commits take milliseconds, a sync on a busy disk seconds."""
+LONGEST_PAUSE_SECONDS: Final = 0.005
 _held: weakref.WeakSet[_Held] = weakref.WeakSet()
 
 
@@ -66,6 +70,19 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
+class Occupied(JournalError):
+    """The journal's turn was not let go in time: its holder was stopped, or hangs on its disk."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        named = "another process" if pid is None else f"process {pid}"
+        advice = (
+            "see who it is (fuser on that file)"
+            if pid is None
+            else f"kill -CONT {pid} lets it go on, if it was stopped"
+        )
+        super().__init__(f"{named} keeps {path} and does not let go (stopped?); nothing was written", advice)
+
+
 class TurnLock:
     """An exclusive lock between processes that is taken in turn.
 
@@ -73,17 +90,19 @@ class TurnLock:
     is taken again by the process that just released it, because that one is running.)
     """
 
-    def __init__(self, path: Path) -> None:
-        """`path` and `path` with `.next` are made if they are missing. Raises OSError."""
+    def __init__(self, path: Path, patience: float = PATIENCE_SECONDS) -> None:
+        """`path` and `path` with `.next` are made if they are missing; `patience` is in seconds. Raises OSError."""
+        self._patience = patience
         self._lock = _Held(path)
         self._doorway = _Held(path.with_name(path.name + ".next"))
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Holds the lock inside the `with` block; waits for it without a limit. Raises OSError where locks do not work."""
-        fcntl.flock(self._doorway.descriptor, fcntl.LOCK_EX)
+        """Holds the lock inside the `with` block. Raises Occupied where it is not let go in time, OSError where locks do not work."""
+        until = time.monotonic() + self._patience
+        self._wait(self._doorway, until)
         try:
-            fcntl.flock(self._lock.descriptor, fcntl.LOCK_EX)
+            self._wait(self._lock, until)
         finally:
             fcntl.flock(self._doorway.descriptor, fcntl.LOCK_UN)
         try:
@@ -91,10 +110,42 @@ class TurnLock:
         finally:
             fcntl.flock(self._lock.descriptor, fcntl.LOCK_UN)
 
+    def _wait(self, held: _Held, until: float) -> None:
+        """Takes the lock, looking again and again: the kernel's own wait has no limit, and a holder that was stopped keeps its lock for ever."""
+        pause = 0.0002
+        while not _taken(held.descriptor):
+            if time.monotonic() > until:
+                raise Occupied(held.path, _locker(held.descriptor))
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+
     def close(self) -> None:
         """May be called twice."""
         self._lock.close()
         self._doorway.close()
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _BUSY:
+            raise
+        return False
+    return True
+
+
+def _locker(descriptor: int) -> int | None:
+    """The pid of the process that has the flock on this file, None where the kernel does not tell (another pid namespace)."""
+    inode = os.fstat(descriptor).st_ino
+    try:
+        lines = Path("/proc/locks").read_text("ascii", "replace").splitlines()
+    except OSError:
+        return None
+    for fields in (line.split() for line in lines):
+        if fields[1:2] == ["FLOCK"] and fields[5:] and fields[5].rpartition(":")[2] == str(inode):
+            return int(fields[4]) if int(fields[4]) > 0 else None
+    return None
 
 
 def check_locking(directory: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:

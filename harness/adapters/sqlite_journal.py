@@ -20,7 +20,7 @@ from harness.adapters.durable_files import make_directory
 from harness.adapters.group_commit import GroupCommit
 from harness.adapters.journal_note import Reserve, is_full
 from harness.adapters.journal_state import JournalState
-from harness.adapters.locks import TurnLock, check_locking
+from harness.adapters.locks import Occupied, TurnLock, check_locking
 from harness.adapters.machine import machine_id
 from harness.adapters.sqlite_rows import Rows
 from harness.adapters.sqlite_schema import (
@@ -304,6 +304,10 @@ class SqliteJournal:
             await asyncio.to_thread(self._shut)
 
     def _shut(self) -> None:
-        with self._turn.hold():
-            self._state.close()
+        try:
+            with self._turn.hold():
+                self._state.close()
+        except Occupied:
+            # without the note of how far it came, which the next one writes
+            self._state.database.conn.close()
         self._turn.close()

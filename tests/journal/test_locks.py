@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.adapters.locks import OwnerLock, TurnLock, owner_life, process_began
+from harness.adapters.locks import Occupied, OwnerLock, TurnLock, owner_life, process_began
 from harness.adapters.machine import SystemMachine, boot_id, machine_id
 from harness.core.ids import RunId
 from harness.ports import JournalError, Life, OwnerLife
@@ -172,6 +172,21 @@ def test_who_releases_a_turn_lock_does_not_get_it_again_before_who_waits(tmp_pat
     one.close()
     other.close()
     other.close()
+
+
+def test_who_is_not_let_in_for_long_is_told_by_whom(tmp_path: Path) -> None:
+    held, waiting = TurnLock(tmp_path / "turn"), TurnLock(tmp_path / "turn", patience=0.01)
+    with (
+        held.hold(),
+        pytest.raises(Occupied, match=f"process {os.getpid()} keeps .*turn") as told,
+        waiting.hold(),
+    ):
+        pass
+    assert f"kill -CONT {os.getpid()}" in told.value.hint
+    with waiting.hold():
+        pass
+    held.close()
+    waiting.close()
 
 
 def _taken(path: Path) -> bool:
