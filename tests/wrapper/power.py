@@ -89,13 +89,13 @@ def plant(folder: Path, shell: str) -> Iterator[Plant]:
 
 
 @contextmanager
-def held_at_sync(plant: Plant) -> Iterator[Callable[[], None]]:
-    """The next sync waits, before anything of it is done, until the end of this. What is given returns when it does."""
+def held_at_sync(plant: Plant) -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """The next sync waits, before anything of it is done, until the end of this. What is given returns when it does; it takes who is to sync."""
     (plant.folder / "hold").touch()
 
-    def reached() -> None:
+    def reached(by: subprocess.Popen[bytes]) -> None:
         while not (plant.folder / "held").exists():
-            pass
+            assert by.poll() is None, "it did not sync"
 
     yield reached
     (plant.folder / "go").write_text("on\n")

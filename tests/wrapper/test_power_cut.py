@@ -65,7 +65,7 @@ def asked_before_the_fence_is_on_disk(plant: Plant, chance: Random) -> None:
     line = f"store {plant.host.store_id}\nid {identifier} {plant.host.witness} {hex32()}\n"
     with held_at_sync(plant) as reached:
         fencing = plant.host.start("fence", line.encode())
-        reached()
+        reached(fencing[1])
         marker(plant, identifier, plant.host.probe(identifier))
     marker(plant, identifier, plant.host.finish(fencing))
 
@@ -78,7 +78,7 @@ def cancelled_behind_the_gate(plant: Plant, chance: Random) -> None:
     identifier = plant.new()
     with held_at_sync(plant) as reached:
         running = plant.host.start_run(plant.argv(identifier), identifier)
-        reached()
+        reached(running[1])
         marker(plant, identifier, plant.host.cancel("stop", identifier))
     plant.host.finish(running)
 
@@ -123,6 +123,9 @@ def check(plant: Plant, moment: int, host: AfterTheCut, chance: Random) -> None:
     """What was told before the cut holds, and what ran is known to have run. One that may not run now is tried."""
     told = [said for said in plant.said if said.at < moment]
     ran = {identifier for at, identifier in plant.ran() if at < moment}
+    if told:
+        # what a contact found out about the host, before a question finds it out anew
+        assert (host.store / "caps").read_bytes().startswith(b"sync=")
     names = sorted(ran | {said.identifier for said in told if said.identifier})
     found = asked(plant, host, names)
     for said in told:
