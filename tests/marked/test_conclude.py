@@ -46,7 +46,18 @@ def test_an_end_that_is_whole_and_ours_is_finished() -> None:
         replace(WHOLE, trailer=replace(FINISH, reason="not-started")),
         replace(WHOLE, trailer=None),
     ],
-    ids=["unclean", "answer", "disagreeing", "out", "err", "execution", "store", "token", "closed", "no trailer"],
+    ids=[
+        "unclean",
+        "answer",
+        "disagreeing",
+        "out",
+        "err",
+        "execution",
+        "store",
+        "token",
+        "closed",
+        "no trailer",
+    ],
 )
 def test_an_end_that_is_not_whole_or_not_ours_is_lost(heard: Heard) -> None:
     assert isinstance(conclude(heard, EXPECTED), Lost)
