@@ -53,7 +53,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_promise_of_this_kind_has_a_mutation() -> None:
-    assert {mutation.promise for mutation in mutations()} == {"P1", "P2", "P3", "P5", "P6", "P12"}
+    # P7 is of approvals, which nothing grants yet.
+    assert {mutation.promise for mutation in mutations()} == {f"P{n}" for n in range(1, 13) if n != 7}
 
 
 @pytest.mark.soak

@@ -48,13 +48,16 @@ def test_a_host_that_stays_away_is_unknown_and_never_failed(
         done = finished(process, begun)
         name = person.types("list", "--json").object["execution_id"]
         assert person.types("recover", name).code == 120
+        shown = person.types("show", "--json", name).object
     finally:
         site.refuse(False)
     assert (done.code, done.out) == (120, b"begun\n")
     assert f"the outcome of {name} is not known yet" in done.err
     assert f"do not run it again blindly; next: harness recover {name}\n" in done.err
+    assert (shown["exit_status"], shown["delivered"]) == (None, False)
     go.touch()
     assert person.types("attach", name) == Done(0, b"begun\nover\n", "")
+    assert person.types("show", "--json", name).object["delivered"] is True
     assert person.types("recover") == Done(0, b"nothing is open\n", "")
     assert effects.read_text() == "x\n"
 
