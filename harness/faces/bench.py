@@ -1,6 +1,6 @@
-"""The figures of the project, measured beside plain asyncssh on the same host in the same minute. Ratios count, absolute times do not.
+"""The figures of the project, measured beside their peers on the same host in the same minute. Ratios count, absolute times do not.
 
-python -m harness.faces.bench [FIGURE...] [--rows N] [--executions N]      (scripts/bench brings up what it needs)
+python -m harness.faces.bench [FIGURE...] [OPTION...]      (scripts/bench brings up what it needs, and says more)
 """
 
 from __future__ import annotations
@@ -12,72 +12,113 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import asyncssh
 
 from harness.api import Harness, RunOptions
-from harness.core.events import Outcome
 from harness.faces.bench_host import Place, throwaway_host
 from harness.faces.bench_local import recovery, verification
+from harness.faces.bench_parts import Part, marked, parts
+from harness.faces.bench_peers import CHANNELS, CONNECTIONS, Peers, open_peers
 
-WARM_RUNS: Final = 50
-MANY: Final = 200
-WIDE: Final = 20
-CHANNELS: Final = 4
-STREAM: Final = "head -c 210000000 /dev/zero | base64"
+OPENSSH, FABRIC, ANSIBLE = "OpenSSH mux", "Fabric", "Ansible"
+PEERS: Final = ("asyncssh", OPENSSH, FABRIC, ANSIBLE)
+ABSENT: Final = "not installed"
+WIDE: Final = CONNECTIONS * CHANNELS
+MEGABYTE: Final = 750_000
+"""Bytes that are a megabyte in base64, and a bit more with its newlines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table; all words for a person."""
+    """One line of the table; all words for a person. A peer that is not named did not take part."""
 
     figure: str
     ours: str
-    peer: str
+    peers: Mapping[str, str]
     ratio: str
     target: str
 
 
-Measure = Callable[[Place, Path, argparse.Namespace], Awaitable[list[Line]]]
+@dataclass(slots=True)
+class Bench:
+    """What the figures need."""
+
+    place: Place
+    arguments: argparse.Namespace
+    peers: Peers
+    parts: list[Part] = field(default_factory=list)
 
 
-async def warm(place: Place, home: Path, _: argparse.Namespace) -> list[Line]:
-    """`true` on one open connection, marked and durable, in turns with plain asyncssh."""
-    ours: list[float] = []
-    peer: list[float] = []
+Measure = Callable[[Bench, Path], Awaitable[list[Line]]]
+
+
+async def warm(bench: Bench, home: Path) -> list[Line]:
+    """`true` on one open connection, marked and durable, in turns with the peers."""
+    place, peers, runs = bench.place, bench.peers, bench.arguments.runs
+    took: dict[str, list[float]] = {name: [] for name in ("ours", *PEERS)}
     async with await place.plain() as plain, await Harness.open(home) as harness:
-        options = RunOptions(ssh=place.ssh)
-        for number in range(WARM_RUNS + 2):
-            took = [await _timed(plain.run("true")), await _timed(_marked(harness, place, options))]
-            if number >= 2:  # the first two make the connection, the contact and the caches
-                peer.append(took[0])
-                ours.append(took[1])
-    least, middle = _ms(min(ours)), _ms(statistics.median(ours))
+        for number in range(runs + 2):
+            turn = {"asyncssh": await _timed(plain.run("true")), "ours": await _timed(marked(harness, place))}
+            if peers.openssh is not None:
+                turn[OPENSSH] = await peers.openssh.once()
+            if peers.fabric is not None:
+                turn[FABRIC] = await peers.fabric.once()
+            for name, seconds in turn.items() if number >= 2 else ():  # the first two fill the caches
+                took[name].append(seconds)
+    if peers.ansible is not None:
+        took[ANSIBLE] = [await peers.ansible.task()]
+    return [_least(took, runs), _middle(took)]
+
+
+def _least(took: Mapping[str, list[float]], runs: int) -> Line:
+    least = {name: min(seconds) for name, seconds in took.items() if seconds}
+    more = f"+{(least['ours'] - least['asyncssh']) * 1e3:.1f} ms"
+    words = _words({name: _ms(seconds) for name, seconds in least.items() if name != ANSIBLE}, {ANSIBLE: "-"})
+    return Line(f"warm marked `true`, minimum of {runs}", _ms(least["ours"]), words, more, "at most +12 ms")
+
+
+def _middle(took: Mapping[str, list[float]]) -> Line:
+    middle = {name: statistics.median(seconds) for name, seconds in took.items() if seconds}
+    ratio = f"{middle['ours'] / middle['asyncssh']:.1f} x"
+    if FABRIC in middle:
+        ratio += f", {middle['ours'] / middle[FABRIC]:.2f} x Fabric"
+    words = _words({name: _ms(seconds) for name, seconds in middle.items()})
+    return Line("warm marked `true`, median", _ms(middle["ours"]), words, ratio, "under half of Fabric")
+
+
+def _words(found: Mapping[str, str], others: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A cell for each peer: what was found, else what `others` says, else that it is not installed."""
+    return {name: found.get(name, (others or {}).get(name, ABSENT)) for name in PEERS}
+
+
+async def many(bench: Bench, home: Path) -> list[Line]:
+    """Many times `true`, 20 at a time; the peers on five connections with four channels each (sshd refuses from about six on)."""
+    place, peers, count = bench.place, bench.peers, bench.arguments.many
+    took = {"asyncssh": await _plainly(place, count)}
+    if peers.openssh is not None:
+        took[OPENSSH] = await peers.openssh.many(count)
+    if peers.fabric is not None:
+        took[FABRIC] = await peers.fabric.many(count)
+    async with await Harness.open(home) as harness:
+        await marked(harness, place)
+        ours = await _timed(_all(count, lambda _: marked(harness, place)))
+    if peers.ansible is not None:
+        took[ANSIBLE] = await peers.ansible.many(count)
+    words = _words({name: f"{count / seconds:.0f}/s" for name, seconds in took.items()})
+    ratio = f"{took['asyncssh'] / ours:.0%}"
     return [
-        Line(
-            f"warm marked `true`, minimum of {WARM_RUNS}",
-            least,
-            _ms(min(peer)),
-            f"+{(min(ours) - min(peer)) * 1e3:.1f} ms",
-            "at most +12 ms",
-        ),
-        Line(
-            "warm marked `true`, median",
-            middle,
-            _ms(statistics.median(peer)),
-            f"{statistics.median(ours) / statistics.median(peer):.1f} x",
-            "under half of Fabric",
-        ),
+        Line(f"{count} x `true`, {WIDE} at a time", f"{count / ours:.0f}/s", words, ratio, "at least 100/s")
     ]
 
 
-async def many(place: Place, home: Path, _: argparse.Namespace) -> list[Line]:
-    """200 times `true`, 20 at a time; asyncssh alone on five connections with four channels each (sshd refuses from about six on)."""
-    connections = [await place.plain() for _ in range(WIDE // CHANNELS)]
+async def _plainly(place: Place, count: int) -> float:
+    """Seconds of so many with asyncssh alone."""
+    connections = [await place.plain() for _ in range(CONNECTIONS)]
     free = [connection for connection in connections for _ in range(CHANNELS)]
 
     async def plain(_: int) -> None:
@@ -85,73 +126,69 @@ async def many(place: Place, home: Path, _: argparse.Namespace) -> list[Line]:
         await connection.run("true")
         free.append(connection)
 
-    peer = await _timed(_all(plain))
+    seconds = await _timed(_all(count, plain))
     for connection in connections:
         connection.close()
         await connection.wait_closed()
-    async with await Harness.open(home) as harness:
-        options = RunOptions(ssh=place.ssh)
-        await _marked(harness, place, options)
-        ours = await _timed(_all(lambda _: _marked(harness, place, options)))
-    return [
-        Line(
-            f"{MANY} x `true`, {WIDE} at a time",
-            f"{MANY / ours:.0f}/s",
-            f"{MANY / peer:.0f}/s",
-            f"{peer / ours:.0%}",
-            "at least 100/s",
-        )
-    ]
+    return seconds
 
 
-async def stream(place: Place, home: Path, _: argparse.Namespace) -> list[Line]:
-    """280 MB of output, kept and hashed here; asyncssh alone throws them away."""
+async def stream(bench: Bench, home: Path) -> list[Line]:
+    """Much output, kept and hashed here; the peers throw it away. Fabric and Ansible gather an output in memory and take no part."""
+    place, megabytes = bench.place, bench.arguments.megabytes
+    command = f"head -c {megabytes * MEGABYTE} /dev/zero | base64"
     async with await place.plain() as plain:
-        peer = await _timed(_drain(plain))
+        began = time.perf_counter()
+        size = await _drain(plain, command)
+        peer = time.perf_counter() - began
+    found = {"asyncssh": _rate(size, peer)}
+    if bench.peers.openssh is not None:
+        seconds, also = await bench.peers.openssh.drain(command)
+        found[OPENSSH] = _rate(also, seconds)
     async with await Harness.open(home) as harness:
-        options = RunOptions(ssh=place.ssh)
-        await _marked(harness, place, options)
-        started = time.perf_counter()
-        result = await harness.run(place.address, ["sh", "-c", STREAM], options)
-        ours = time.perf_counter() - started
-    if result.stdout.size is None or result.stdout.size < 280_000_000:
-        raise RuntimeError(f"the stream came to {result.stdout.size} bytes: {result}")
+        await marked(harness, place)
+        began = time.perf_counter()
+        result = await harness.run(place.address, ["sh", "-c", command], RunOptions(ssh=place.ssh))
+        ours = time.perf_counter() - began
+    if result.stdout.size is None or result.stdout.size != size:
+        raise RuntimeError(f"the stream came to {result.stdout.size} bytes, asyncssh's to {size}: {result}")
+    words = _words(found, {FABRIC: "-", ANSIBLE: "-"})
     return [
-        Line(
-            "280 MB of output",
-            _rate(result.stdout.size, ours),
-            _rate(result.stdout.size, peer),
-            f"{peer / ours:.0%}",
-            "at least 80 %",
-        )
+        Line(f"{megabytes} MB of output", _rate(size, ours), words, f"{peer / ours:.0%}", "at least 80 %")
     ]
 
 
-async def recover(_: Place, home: Path, arguments: argparse.Namespace) -> list[Line]:
+async def parts_of_warm(bench: Bench, home: Path) -> list[Line]:
+    """Where the time of a warm run goes: a table of its own."""
+    bench.parts = await parts(bench.place, home, bench.arguments.runs)
+    return []
+
+
+async def recover(bench: Bench, home: Path) -> list[Line]:
     """Unfinished executions on 100 simulated hosts, found again by a new process."""
-    found = await recovery(home, arguments.executions)
+    found = await recovery(home, bench.arguments.executions)
     return [
         Line(
-            f"recovery of {arguments.executions} on 100 hosts (simulated)",
+            f"recovery of {bench.arguments.executions} on 100 hosts (simulated)",
             f"{found.seconds:.1f} s",
-            "-",
+            {},
             f"{found.probes} probes",
             "20 s for 10,000; one probe a host",
         )
     ]
 
 
-async def verify(_: Place, home: Path, arguments: argparse.Namespace) -> list[Line]:
+async def verify(bench: Bench, home: Path) -> list[Line]:
     """A whole chain."""
-    seconds = await verification(home, arguments.rows)
-    rows = arguments.rows
+    rows = bench.arguments.rows
+    seconds = await verification(home, rows)
     return [
-        Line(f"verify {rows} rows", f"{seconds:.2f} s", "-", f"{rows / seconds:.0f}/s", "5 s for 1,000,000")
+        Line(f"verify {rows} rows", f"{seconds:.2f} s", {}, f"{rows / seconds:.0f}/s", "5 s for 1,000,000")
     ]
 
 
-async def start(_: Place, home: Path, __: argparse.Namespace) -> list[Line]:
-    """`harness --help` in a process of its own, beside an interpreter that does nothing."""
+async def start(_: Bench, home: Path) -> list[Line]:
+    """`harness --help` in a process of its own; the ratio is to an interpreter that does nothing."""
 
     def once(*words: str) -> float:
         started = time.perf_counter()
@@ -161,11 +198,12 @@ async def start(_: Place, home: Path, __: argparse.Namespace) -> list[Line]:
     program = "import sys; from harness.faces.cli.main import main; sys.argv = ['harness', '--help']; main()"
     ours = min([await asyncio.to_thread(once, "-c", program) for _ in range(5)])
     peer = min([await asyncio.to_thread(once, "-c", "pass") for _ in range(5)])
-    return [Line("harness --help", _ms(ours), _ms(peer), f"+{(ours - peer) * 1e3:.0f} ms", "no asyncio")]
+    return [Line("harness --help", _ms(ours), {}, f"+{(ours - peer) * 1e3:.0f} ms", "no asyncio")]
 
 
 FIGURES: Final[dict[str, Measure]] = {
     "warm": warm,
+    "parts": parts_of_warm,
     "many": many,
     "stream": stream,
     "recover": recover,
@@ -174,20 +212,14 @@ FIGURES: Final[dict[str, Measure]] = {
 }
 
 
-async def _marked(harness: Harness, place: Place, options: RunOptions) -> None:
-    result = await harness.run(place.address, ["true"], options)
-    if result.outcome is not Outcome.SUCCEEDED:
-        raise RuntimeError(f"`true` did not succeed: {result}")
-
-
 async def _timed(work: Awaitable[object]) -> float:
     started = time.perf_counter()
     await work
     return time.perf_counter() - started
 
 
-async def _all(one: Callable[[int], Awaitable[object]]) -> None:
-    """MANY pieces of work, WIDE at a time."""
+async def _all(count: int, one: Callable[[int], Awaitable[object]]) -> None:
+    """So many pieces of work, WIDE at a time."""
     gate = asyncio.Semaphore(WIDE)
 
     async def gated(number: int) -> None:
@@ -195,18 +227,18 @@ async def _all(one: Callable[[int], Awaitable[object]]) -> None:
             await one(number)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(MANY):
+        for number in range(count):
             group.create_task(gated(number))
 
 
-async def _drain(plain: asyncssh.SSHClientConnection) -> None:
-    process = await plain.create_process(STREAM, encoding=None)
+async def _drain(plain: asyncssh.SSHClientConnection, command: str) -> int:
+    """Bytes of the command's output."""
+    process = await plain.create_process(command, encoding=None)
     size = 0
     while data := await process.stdout.read(256 * 1024):
         size += len(data)
     await process.wait()
-    if size < 280_000_000:
-        raise RuntimeError(f"asyncssh's stream came to {size} bytes")
+    return size
 
 
 def _ms(seconds: float) -> str:
@@ -218,28 +250,48 @@ def _rate(size: int, seconds: float) -> str:
 
 
 def _table(lines: Sequence[Line]) -> str:
-    rows = [("figure", "ours", "asyncssh", "ratio", "target")]
-    rows += [(one.figure, one.ours, one.peer, one.ratio, one.target) for one in lines]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    head = ("figure", "ours", *PEERS, "ratio", "target")
+    return _columns([head, *(_row(one) for one in lines)])
+
+
+def _row(one: Line) -> tuple[str, ...]:
+    return (one.figure, one.ours, *(one.peers.get(name, "-") for name in PEERS), one.ratio, one.target)
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(word) for word in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
-async def _measure(place: Place, work: Path, arguments: argparse.Namespace) -> list[Line]:
+async def _measure(place: Place, work: Path, arguments: argparse.Namespace) -> str:
+    """The tables."""
     lines: list[Line] = []
-    for name in arguments.figures or [name for name in FIGURES if name != "verify"]:
-        lines += await FIGURES[name](place, work / name, arguments)
-        print(f"bench: {name} is measured", file=sys.stderr)
-    return lines
+    async with open_peers(place, work, install=arguments.install) as peers:
+        bench = Bench(place, arguments, peers)
+        for name in arguments.figures or [name for name in FIGURES if name != "verify"]:
+            lines += await FIGURES[name](bench, work / name)
+            print(f"bench: {name} is measured", file=sys.stderr)
+    tables = [_table(lines)] if lines else []
+    if bench.parts:
+        rows = [("part of a warm run", "", ""), *((one.what, one.took, one.how) for one in bench.parts)]
+        tables.append(_columns(rows))
+    return "\n\n".join(tables)
 
 
 def main() -> None:
-    """Measures and prints the table. Nothing here judges: the targets stand beside the figures."""
+    """Measures and prints the tables. Nothing here judges: the targets stand beside the figures."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the journal that is verified")
     parser.add_argument("--executions", type=int, default=1_000, help="that are recovered on the simulator")
+    parser.add_argument("--runs", type=int, default=50, help="of the warm figures")
+    parser.add_argument("--many", type=int, default=200, help="side by side")
+    parser.add_argument("--megabytes", type=int, default=280, help="of output")
+    parser.add_argument(
+        "--no-install", dest="install", action="store_false", help="do not ask pip for Fabric"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.figures if name not in FIGURES]
     if unknown:
@@ -247,8 +299,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
         work = Path(directory)
         with throwaway_host(work) as place:
-            lines = asyncio.run(_measure(place, work, arguments))
-    print(_table(lines))
+            tables = asyncio.run(_measure(place, work, arguments))
+    print(tables)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ class Place:
     account: str
     key: Path
     known_hosts: Path
+    pid: int
+    """The container's first process, its sshd, as the container engine names it."""
 
     @property
     def ssh(self) -> tuple[tuple[str, str], ...]:
@@ -72,7 +74,8 @@ def throwaway_host(work: Path) -> Iterator[Place]:
         port = int(_docker(["port", container, "22"]).split()[0].rpartition(":")[2])
         known = work / "known_hosts"
         known.write_text(f"[127.0.0.1]:{port} {' '.join(_host_key(container).split()[:2])}\n")
-        yield Place("127.0.0.1", port, ACCOUNT, key, known)
+        pid = int(_docker(["inspect", "--format", "{{.State.Pid}}", container]))
+        yield Place("127.0.0.1", port, ACCOUNT, key, known, pid)
     finally:
         _docker(["rm", "--force", "--volumes", container])
 
