@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.faces.cli.main import main
+from harness.testing.pytest_embedded import end_processes
 from tests.cli.site import Done, Person, Site
 
 
@@ -18,6 +19,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(tmp_path_factory.mktemp("site"))
     yield site
     site.close()
+    end_processes(site.host_home)  # a test that failed leaves commands that wait for it
 
 
 @pytest.fixture
