@@ -28,6 +28,7 @@ from harness.faces.bench_peers import CHANNELS, CONNECTIONS, Peers, open_peers
 OPENSSH, FABRIC, ANSIBLE = "OpenSSH mux", "Fabric", "Ansible"
 PEERS: Final = ("asyncssh", OPENSSH, FABRIC, ANSIBLE)
 ABSENT: Final = "not installed"
+FAILED: Final = "failed"
 WIDE: Final = CONNECTIONS * CHANNELS
 MEGABYTE: Final = 750_000
 """Bytes that are a megabyte in base64, and a bit more with its newlines."""
@@ -70,9 +71,10 @@ async def warm(bench: Bench, home: Path) -> list[Line]:
                 turn[FABRIC] = await peers.fabric.once()
             for name, seconds in turn.items() if number >= 2 else ():  # the first two fill the caches
                 took[name].append(seconds)
-    if peers.ansible is not None:
-        took[ANSIBLE] = [await peers.ansible.task()]
-    return [_least(took, runs), _middle(took)]
+    ansible = None if peers.ansible is None else await _tried(ANSIBLE, peers.ansible.task())
+    if ansible is not None:
+        took[ANSIBLE] = [ansible]
+    return [_least(took, runs), _middle(took, _others(peers))]
 
 
 def _least(took: Mapping[str, list[float]], runs: int) -> Line:
@@ -82,12 +84,12 @@ def _least(took: Mapping[str, list[float]], runs: int) -> Line:
     return Line(f"warm marked `true`, minimum of {runs}", _ms(least["ours"]), words, more, "at most +12 ms")
 
 
-def _middle(took: Mapping[str, list[float]]) -> Line:
+def _middle(took: Mapping[str, list[float]], others: Mapping[str, str]) -> Line:
     middle = {name: statistics.median(seconds) for name, seconds in took.items() if seconds}
     ratio = f"{middle['ours'] / middle['asyncssh']:.1f} x"
     if FABRIC in middle:
         ratio += f", {middle['ours'] / middle[FABRIC]:.2f} x Fabric"
-    words = _words({name: _ms(seconds) for name, seconds in middle.items()})
+    words = _words({name: _ms(seconds) for name, seconds in middle.items()}, others)
     return Line("warm marked `true`, median", _ms(middle["ours"]), words, ratio, "under half of Fabric")
 
 
@@ -96,21 +98,37 @@ def _words(found: Mapping[str, str], others: Mapping[str, str] | None = None) ->
     return {name: found.get(name, (others or {}).get(name, ABSENT)) for name in PEERS}
 
 
+def _others(peers: Peers) -> dict[str, str]:
+    """What to say of peers that are here and of which nothing was measured."""
+    here = {OPENSSH: peers.openssh, FABRIC: peers.fabric, ANSIBLE: peers.ansible}
+    return {name: FAILED for name, peer in here.items() if peer is not None}
+
+
+async def _tried(name: str, work: Awaitable[float]) -> float | None:
+    """A peer's seconds, None where it failed: that is its result, and the others are still to be measured."""
+    try:
+        return await work
+    except RuntimeError as error:
+        print(f"bench: {name} failed: {error}", file=sys.stderr)
+        return None
+
+
 async def many(bench: Bench, home: Path) -> list[Line]:
     """Many times `true`, 20 at a time; the peers on five connections with four channels each (sshd refuses from about six on)."""
     place, peers, count = bench.place, bench.peers, bench.arguments.many
-    took = {"asyncssh": await _plainly(place, count)}
-    if peers.openssh is not None:
-        took[OPENSSH] = await peers.openssh.many(count)
-    if peers.fabric is not None:
-        took[FABRIC] = await peers.fabric.many(count)
+    took: dict[str, float | None] = {}
+    peer = await _plainly(place, count)
+    for name, one in ((OPENSSH, peers.openssh), (FABRIC, peers.fabric)):
+        if one is not None:
+            took[name] = await _tried(name, one.many(count))
     async with await Harness.open(home) as harness:
         await marked(harness, place)
         ours = await _timed(_all(count, lambda _: marked(harness, place)))
     if peers.ansible is not None:
-        took[ANSIBLE] = await peers.ansible.many(count)
-    words = _words({name: f"{count / seconds:.0f}/s" for name, seconds in took.items()})
-    ratio = f"{took['asyncssh'] / ours:.0%}"
+        took[ANSIBLE] = await _tried(ANSIBLE, peers.ansible.many(count))
+    found = {name: f"{count / seconds:.0f}/s" for name, seconds in took.items() if seconds is not None}
+    words = _words({"asyncssh": f"{count / peer:.0f}/s", **found}, _others(peers))
+    ratio = f"{peer / ours:.0%}"
     return [
         Line(f"{count} x `true`, {WIDE} at a time", f"{count / ours:.0f}/s", words, ratio, "at least 100/s")
     ]
@@ -293,6 +311,9 @@ def main() -> None:
         "--no-install", dest="install", action="store_false", help="do not ask pip for Fabric"
     )
     arguments = parser.parse_args()
+    for option in ("runs", "many", "megabytes", "rows", "executions"):
+        if getattr(arguments, option) < 1:
+            parser.error(f"--{option} is at least 1")
     unknown = [name for name in arguments.figures if name not in FIGURES]
     if unknown:
         parser.error(f"{unknown[0]} is no figure; there are {', '.join(FIGURES)}")
