@@ -41,6 +41,7 @@ async def test_what_a_restart_killed_is_decided_by_verify_when_the_host_is_back(
             ADDRESS, story.argv, expecting(host, verify, story.file, detach=True, wait=None)
         )
         assert left.state is State.RUNNING
+        await asyncio.to_thread(story.begun)
         execution = ExecutionId(left.execution_id)
         await asyncio.to_thread(host.restart)
         another_boot(host, execution)
