@@ -29,8 +29,9 @@ from tests.containers.session import ADDRESS, Ear, over, sha256
 
 SEED = int(os.environ.get("HARNESS_SEED") or Random().randrange(10**6))
 IMPATIENT = (("o", "ServerAliveInterval=1"), ("o", "ServerAliveCountMax=2"), ("o", "ConnectTimeout=5"))
-OUT = b"a" * 200_000
-TOGETHER = 16
+OUT = b"".join(b"%d\n" % number for number in range(100_000, 128_572))  # 200 KB, no two lines alike
+# Servers drop logins that are under way where there are too many (frozen ones count): OpenSSH some from ten on, dropbear from five of one address.
+TOGETHER = {"debian": 8, "busybox": 4}
 LEAST = {"debian": 60, "busybox": 20}
 
 
@@ -141,11 +142,11 @@ class Cutting:
         self.folder = folder
         self.name = f"/tmp/cuts-{secrets.token_hex(6)}"
         self.tally = Tally()
-        self._few = asyncio.Semaphore(TOGETHER)
+        self._few = asyncio.Semaphore(TOGETHER[host.name])
 
     def command(self, name: str) -> list[str | bytes]:
         """One line appended, 200 KB, status 7."""
-        script = f"echo ran >>{self.name}.{name}; head -c {len(OUT)} /dev/zero | tr '\\0' a; exit 7"
+        script = f"echo ran >>{self.name}.{name}; seq 100000 128571; exit 7"
         return ["sh", "-c", script]
 
     def way(self, proxy: FaultProxy, options: RunOptions) -> RunOptions:
@@ -223,9 +224,9 @@ def said_wrong(left: Result, recovered: Result, repeated: Result, ear: Ear) -> l
     for word, result in (("first", left), ("recovered", recovered)):
         told = (result.outcome, result.raw_status)
         if result.state is State.SETTLED and told not in ((Outcome.FAILED, 7), (Outcome.NOT_STARTED, None)):
-            wrong.append(f"{word}: {result}")
+            wrong.append(f"{word}: {result.outcome} {result.reason} {result.raw_status}")
     if (repeated.outcome, repeated.raw_status) != (Outcome.FAILED, 7):
-        wrong.append(f"same key: {repeated}")
+        wrong.append(f"same key: {repeated.outcome} {repeated.reason} {repeated.raw_status}")
     if (repeated.execution_id == recovered.execution_id) is (recovered.outcome is Outcome.NOT_STARTED):
         wrong.append(f"{recovered.outcome} was followed by {repeated.execution_id}")
     if repeated.stdout.sha256 != sha256(OUT) or ear.out(ExecutionId(repeated.execution_id)) != OUT:
@@ -238,6 +239,7 @@ def settled_well(tally: Tally, host: Host, cases: Sequence[Case]) -> None:
     print(
         f"HARNESS_SEED={SEED} {host.name}: {len(cases)} runs, cut {dict(tally.struck)}, again {tally.again}"
     )
+    print(f"past the end: {tally.missed}")
     assert tally.wrong == [], f"HARNESS_SEED={SEED}"
 
 
