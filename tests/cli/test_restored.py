@@ -60,6 +60,8 @@ def test_with_an_open_unknown_behind_it_a_repeat_never_sends(
     assert again.code in (0, 122), again
     assert effects.read_text() == "x\n"
     name = person.types("list", "--json").object["execution_id"]
+    # where it was not recognised nobody has waited for its end yet
+    assert person.types("attach", "--quiet", "--wait", "20", name).code == 0
     assert person.types("recover").code == 0
     assert person.types("show", "--json", name).object["outcome"] == "succeeded"
     assert effects.read_text() == "x\n"
