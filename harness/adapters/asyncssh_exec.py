@@ -8,6 +8,7 @@ connection that ended while its answer was awaited. No pty, no agent, X11 or por
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import deque
@@ -28,6 +29,8 @@ from harness.ports import AskPerson, Channel, ChannelEnd, Chunk, Connection, Str
 HIGH: Final = 512 * 1024
 LOW: Final = 128 * 1024
 PIECE: Final = 64 * 1024
+ENDING_SECONDS: Final = 0.25
+"""For how long a channel that is closed here is waited for: after an answer the host ends its side within milliseconds."""
 
 
 class ExecChannel(asyncssh.SSHClientSession[bytes]):
@@ -51,6 +54,7 @@ class ExecChannel(asyncssh.SSHClientSession[bytes]):
         self._signal: str | None = None
         self._end: ChannelEnd | None = None
         self._closed_here = False
+        self._over = asyncio.Event()
         self.requested = False
 
     # What asyncssh calls.
@@ -68,6 +72,7 @@ class ExecChannel(asyncssh.SSHClientSession[bytes]):
     def connection_lost(self, exc: Exception | None) -> None:
         """The channel is over: closed by the host, by us, or with its connection."""
         self._released()
+        self._over.set()
         self._writable.set()
         if self._closed_here:
             self._finish(clean=False, text="the channel was closed on this side")
@@ -140,8 +145,16 @@ class ExecChannel(asyncssh.SSHClientSession[bytes]):
         return chunk
 
     async def close(self) -> None:
-        """See `Channel.close`. What was received and not read is dropped."""
+        """See `Channel.close`. What was received and not read is dropped.
+
+        Returns when the host has closed its side, too, or has not in time: where a channel is opened just when the program of another one ends,
+        dropbear 2022.83 closes the new one instead of answering its exec request (2 in 360 here, when it was not waited for).
+        """
         self.abandon()
+        if self._channel is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ENDING_SECONDS):
+                    await self._over.wait()
 
     def abandon(self) -> None:
         """Lets go: a channel that is not open yet is closed as soon as it opens, without an exec request."""

@@ -302,11 +302,7 @@ async def files_say_what_ssh_config_does_not(ground: Ground) -> None:
     checked = await person.types(person.as_shown("harness doctor --config"))
     assert (checked.code, "problem" in checked.out) == (0, False), checked.out
     done = await person.types(person.as_shown("harness run @web -- uptime"))
-    # dropbear now and then refuses one of several sessions at once: that is told, and tried again
-    told = [
-        line for line in done.err.splitlines() if "trying again" not in line and "answers now" not in line
-    ]
-    assert (done.code, told) == (0, [])
+    assert (done.code, done.err) == (0, "")
     assert sorted({line.split("|")[0] for line in done.out.splitlines()}) == ["db1", "db2", "web1", "web2"]
     assert ground.debian.exec(["ls", "/var/lib/app/markers"]) != b""
     line = 'harness run --secret-env PGPASSWORD=cmd:db-password db1 -- \'printf "%s" "$PGPASSWORD"\''

@@ -65,15 +65,6 @@ async def test_the_same_key_after_a_death_at_any_point_gives_one_effect_and_the_
     assert story.effects() == 1
 
 
-async def recovered_once_reached(harness: Harness) -> Result:
-    """What `recover` finds when it reaches the host: it asks once, and dropbear refuses a session now and then; then all stays open."""
-    for _ in range(5):
-        (recovered,) = await harness.recover()
-        if recovered.outcome is not Outcome.UNKNOWN:
-            break
-    return recovered
-
-
 @pytest.mark.parametrize("point", ["contacted", "planned", "requested"])
 async def test_recover_proves_that_nothing_started_and_the_same_key_then_runs_once(
     host: Host, callers: Callers, home: Path, ear: Ear, point: str
@@ -82,7 +73,7 @@ async def test_recover_proves_that_nothing_started_and_the_same_key_then_runs_on
     callers.killed_at(story, home, point)
     story.let_go_on()
     async with await Harness.open(home, listener=ear) as harness:
-        recovered = await recovered_once_reached(harness)
+        (recovered,) = await harness.recover()
         assert recovered.outcome is Outcome.NOT_STARTED
         assert story.effects() == 0
         result = await again(harness, story)

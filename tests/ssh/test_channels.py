@@ -276,6 +276,20 @@ async def test_channels_given_up_do_not_use_up_the_connection(
     assert host.counts.connections == 1
 
 
+async def test_a_channel_that_is_closed_after_its_answer_is_over_when_the_next_one_is_opened(
+    host: EmbeddedHost, adapter: AsyncsshExec
+) -> None:
+    """dropbear closes a channel that is opened just when the program of another one ends."""
+    lease = await connected(adapter, host.target())
+    assert isinstance(lease, Lease)
+    channel = await adapter.open(lease, "echo answer")
+    assert not isinstance(channel, (NotSent, Lost)), channel
+    assert getattr(await channel.read(), "data", b"") == b"answer\n"
+    assert lease.link.slots.used == 1
+    await channel.close()
+    assert lease.link.slots.used == 0
+
+
 async def test_a_slow_reader_slows_the_host_down(
     host: EmbeddedHost, proxy: FaultProxy, adapter: AsyncsshExec
 ) -> None:
